@@ -1,0 +1,250 @@
+"""What controller, agent and task say to each other: typed messages in length-prefixed frames.
+
+The controller speaks to an agent over the agent's stdin/stdout; the agent speaks to each of its
+tasks over that task's stdin/stdout, in the same frames. Nothing here listens on a port.
+All times are nanoseconds of the sender's monotonic clock.
+"""
+
+import struct
+import threading
+from typing import BinaryIO, Generic, TypeVar
+
+import msgspec
+
+MAX_FRAME_BYTES = 64 * 2**20
+_LENGTH = struct.Struct("<I")
+
+
+class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Base of everything that crosses a pipe."""
+
+
+# ---- task <-> controller (relayed by the agent) ----
+
+
+class Bound(Message, frozen=True):
+    """A task holds its ports and can be addressed by others."""
+
+    addresses: dict[str, str]
+
+
+class Ready(Message, frozen=True):
+    """A task is connected and has everything compiled; it waits for Go."""
+
+
+class Finished(Message, frozen=True):
+    """A task did all it had to do. `outcome` is engine-neutral (see train.context.Outcome)."""
+
+    outcome: msgspec.Raw
+
+
+class Failed(Message, frozen=True):
+    """A task ends with an error. `user_line` is the one line a user should see."""
+
+    user_line: str
+    traceback: str
+
+
+class Attached(Message, frozen=True):
+    """A file a task leaves with the run: `name` is relative to the task's own folder."""
+
+    kind: str
+    name: str
+    data: bytes
+    last: bool
+
+
+class Peers(Message, frozen=True):
+    """Addresses of all tasks, by task and purpose."""
+
+    addresses: dict[str, dict[str, str]]
+
+
+class Go(Message, frozen=True):
+    """All are ready: the clock starts now."""
+
+
+class Halt(Message, frozen=True):
+    """Stop after the step under way and finish in good order."""
+
+
+TaskSays = Bound | Ready | Finished | Failed | Attached
+TaskHears = Peers | Go | Halt
+
+
+# ---- agent -> controller ----
+
+
+class Hello(Message, frozen=True):
+    """First message of an agent. `network` says whose counters it samples: 'host' or 'machine'."""
+
+    host: str
+    pid: int
+    cores: int
+    memory_bytes: int
+    network: str
+
+
+class Pong(Message, frozen=True):
+    sequence: int
+    t_ns: int
+
+
+class TaskStarted(Message, frozen=True):
+    task: str
+    pid: int
+
+
+class TaskSaid(Message, frozen=True):
+    task: str
+    message: TaskSays
+
+
+class TaskExited(Message, frozen=True):
+    """`code` as in subprocess: negative is a signal. `oom` if the kernel killed it for memory."""
+
+    task: str
+    code: int
+    t_ns: int
+    oom: bool = False
+
+
+class Records(Message, frozen=True):
+    """Step records of one task, as the recorder wrote them (see train.recorder)."""
+
+    task: str
+    data: bytes
+
+
+class Log(Message, frozen=True):
+    task: str
+    text: bytes
+
+
+class TaskSample(msgspec.Struct, frozen=True, array_like=True):
+    task: str
+    cpu_s: float
+    rss_bytes: int
+    threads: int
+
+
+class LinkCount(msgspec.Struct, frozen=True, array_like=True):
+    """Counters since boot of one kind of interface."""
+
+    rx_bytes: int = 0
+    tx_bytes: int = 0
+    rx_packets: int = 0
+    tx_packets: int = 0
+
+
+class HostSample(msgspec.Struct, frozen=True, array_like=True):
+    """Cumulative counters of one host at one moment; rates are made later, from differences."""
+
+    t_ns: int
+    cpu_s: float
+    """CPU seconds used by this host's tasks so far."""
+    cores_busy_s: list[float]
+    """Busy seconds of each core of the machine so far."""
+    memory_bytes: int
+    """Resident memory of this host's tasks."""
+    external: LinkCount
+    loopback: LinkCount
+    disk_read_bytes: int
+    disk_write_bytes: int
+    tasks: list[TaskSample]
+
+
+class Samples(Message, frozen=True):
+    samples: list[HostSample]
+
+
+AgentSays = Hello | Pong | TaskStarted | TaskSaid | TaskExited | Records | Log | Samples
+
+
+# ---- controller -> agent ----
+
+
+class Setup(Message, frozen=True):
+    """First message to an agent: where it may put files, and how often to sample."""
+
+    spool: str
+    sample_hz: float
+
+
+class Ping(Message, frozen=True):
+    sequence: int
+
+
+class StartTask(Message, frozen=True):
+    task: str
+    job: msgspec.Raw
+    env: dict[str, str]
+
+
+class Tell(Message, frozen=True):
+    task: str
+    message: TaskHears
+
+
+class Signal(Message, frozen=True):
+    task: str
+    number: int
+
+
+AgentHears = Setup | Ping | StartTask | Tell | Signal
+
+M = TypeVar("M")
+
+
+class FrameError(Exception):
+    """Bytes on the pipe are not frames of ours."""
+
+
+class Sender:
+    """Writes messages to a pipe; safe to share between threads."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._encoder = msgspec.msgpack.Encoder()
+        self._lock = threading.Lock()
+
+    def send(self, message: Message) -> None:
+        body = self._encoder.encode(message)
+        if len(body) > MAX_FRAME_BYTES:
+            raise FrameError(f"a {type(message).__name__} of {len(body)} bytes is too large to send")
+        with self._lock:
+            self._stream.write(_LENGTH.pack(len(body)) + body)
+            self._stream.flush()
+
+
+class Receiver(Generic[M]):
+    """Reads messages of one union type from a pipe until it closes."""
+
+    def __init__(self, stream: BinaryIO, kind: object) -> None:
+        self._stream = stream
+        self._decoder: msgspec.msgpack.Decoder[M] = msgspec.msgpack.Decoder(kind)  # type: ignore[arg-type]
+
+    def receive(self) -> M | None:
+        """The next message; None when the other side closed the pipe (also in mid-frame)."""
+        head = self._read(_LENGTH.size)
+        if head is None:
+            return None
+        (size,) = _LENGTH.unpack(head)
+        if size > MAX_FRAME_BYTES:
+            raise FrameError(f"a frame claims {size} bytes")
+        body = self._read(size)
+        if body is None:
+            return None
+        try:
+            return self._decoder.decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise FrameError(str(error)) from None
+
+    def _read(self, size: int) -> bytes | None:
+        parts = bytearray()
+        while len(parts) < size:
+            part = self._stream.read(size - len(parts))
+            if not part:
+                return None
+            parts += part
+        return bytes(parts)

@@ -1,0 +1,37 @@
+"""Reading and writing quantities. MB is 10^6 bytes; rates on a link are decimal bits."""
+
+import re
+
+from paceline.errors import SpecError
+
+_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)(?:bit|bps)", re.IGNORECASE)
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s)", re.IGNORECASE)
+_SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+def bits_per_second(text: str) -> int:
+    """`100mbit` -> 100_000_000."""
+    match = _RATE.fullmatch(text.strip())
+    if not match or not (rate := float(match[1]) * _SCALE[match[2].lower()]):
+        raise SpecError(f"link rate '{text}' is not understood: write e.g. 100mbit or 1gbit")
+    return round(rate)
+
+
+def seconds(text: str) -> float:
+    """`5ms` -> 0.005."""
+    match = _DURATION.fullmatch(text.strip())
+    if not match:
+        raise SpecError(f"duration '{text}' is not understood: write e.g. 5ms or 0.2s")
+    return float(match[1]) * _SECONDS[match[2].lower()]
+
+
+def short(value: float) -> str:
+    """A number for people: three significant digits, thousands apart."""
+    if value != value:
+        return "-"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    if abs(value) >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if abs(value) >= 0.1 or value == 0 else f"{value:.3g}"
