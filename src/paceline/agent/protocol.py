@@ -209,9 +209,12 @@ class Sender:
         self._lock = threading.Lock()
 
     def send(self, message: Message) -> None:
-        body = self._encoder.encode(message)
+        self.send_raw(self._encoder.encode(message))
+
+    def send_raw(self, body: bytes) -> None:
+        """A frame whose body is encoded already."""
         if len(body) > MAX_FRAME_BYTES:
-            raise FrameError(f"a {type(message).__name__} of {len(body)} bytes is too large to send")
+            raise FrameError(f"a message of {len(body)} bytes is too large to send")
         with self._lock:
             self._stream.write(_LENGTH.pack(len(body)) + body)
             self._stream.flush()

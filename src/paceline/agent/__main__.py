@@ -1,0 +1,127 @@
+"""The agent of one host: starts tasks, samples the host, ships what was measured. Ends when its stdin closes."""
+
+import argparse
+import math
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import cast
+
+import psutil
+
+from paceline.agent.protocol import (
+    AgentHears,
+    Hello,
+    HostSample,
+    Ping,
+    Pong,
+    Receiver,
+    Samples,
+    Sender,
+    Setup,
+    Signal,
+    StartTask,
+    TaskStarted,
+    Tell,
+)
+from paceline.agent.sampler import Sampler
+from paceline.agent.tasks import RunningTask
+
+SHIP_EVERY_S = 0.25
+
+
+class Agent:
+    def __init__(self, host: str, network: str, cgroups: list[str], up: Sender) -> None:
+        self._host, self._network, self._cgroups, self._up = host, network, cgroups, up
+        self._spool = Path()
+        self._tasks: dict[str, RunningTask] = {}
+        self._sampler = Sampler()
+        self._closing = threading.Event()
+        self._watch: threading.Thread | None = None
+
+    def greet(self) -> None:
+        memory = psutil.virtual_memory().total
+        self._up.send(Hello(self._host, os.getpid(), os.cpu_count() or 1, memory, self._network))
+
+    def handle(self, message: AgentHears) -> None:
+        match message:
+            case Ping(sequence):
+                self._up.send(Pong(sequence, time.monotonic_ns()))
+            case Setup(spool, sample_hz):
+                self._spool = Path(spool)
+                self._spool.mkdir(parents=True, exist_ok=True)
+                self._watch = threading.Thread(target=self._watch_host, args=(sample_hz,), name="watch", daemon=True)
+                self._watch.start()
+            case StartTask():
+                task = RunningTask(message, self._spool, self._cgroups, {**os.environ, **message.env}, self._up)
+                self._tasks[task.name] = task
+                self._sampler.add(task.name, task.pid)
+                self._up.send(TaskStarted(task.name, task.pid))
+            case Tell(name, order):
+                self._tasks[name].tell(order)
+            case Signal(name, number):
+                self._tasks[name].signal(number)
+
+    def close(self) -> None:
+        """The controller is done or gone: so are all tasks, at once."""
+        for task in self._tasks.values():
+            task.signal(9)
+        self._closing.set()
+        for task in self._tasks.values():
+            task.join(timeout_s=2)
+        if self._watch:
+            self._watch.join(timeout=1)
+
+    def _watch_host(self, sample_hz: float) -> None:
+        """Sample at a steady beat; ship in batches, since a message costs more than a sample."""
+        period = 1 / sample_hz if sample_hz else math.inf
+        sample_due = ship_due = time.monotonic()
+        waiting: list[HostSample] = []
+        while not self._closing.wait(max(0.0, min(sample_due, ship_due) - time.monotonic())):
+            if time.monotonic() >= sample_due:
+                waiting.append(self._sampler.sample())
+                # A late sample is not made up for: two in a row would tell nothing new.
+                sample_due = max(sample_due + period, time.monotonic())
+            if time.monotonic() >= ship_due:
+                self._ship(waiting)
+                waiting = []
+                ship_due = time.monotonic() + SHIP_EVERY_S
+        self._ship(waiting)
+
+    def _ship(self, samples: list[HostSample]) -> None:
+        if samples:
+            self._up.send(Samples(samples))
+        for task in list(self._tasks.values()):
+            if task.alive:
+                task.ship()
+
+
+def main() -> None:
+    arguments = _arguments()
+    up = Sender(sys.stdout.buffer)
+    agent = Agent(arguments.host, arguments.network, arguments.cgroup, up)
+    commands = Receiver[AgentHears](sys.stdin.buffer, AgentHears)
+    try:
+        agent.greet()
+        while (message := commands.receive()) is not None:
+            agent.handle(cast(AgentHears, message))
+    finally:
+        try:
+            agent.close()
+        finally:
+            # Daemon threads may still write to the closed pipe; there is nothing more to say.
+            os._exit(0)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="paceline.agent")
+    parser.add_argument("--host", required=True)
+    parser.add_argument("--network", choices=["host", "machine"], required=True)
+    parser.add_argument("--cgroup", action="append", default=[])
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

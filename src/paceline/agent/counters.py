@@ -1,0 +1,44 @@
+"""What a host can be asked for its counters; one answer for Linux, one for every other system."""
+
+from typing import NamedTuple, Protocol
+
+from paceline.agent.protocol import LinkCount
+
+
+class Links(NamedTuple):
+    external: LinkCount
+    loopback: LinkCount
+
+
+class ProcessCount(NamedTuple):
+    """Counters of one process since it started, with those of its children it has waited for."""
+
+    cpu_s: float
+    rss_bytes: int
+    threads: int
+    read_bytes: int
+    write_bytes: int
+
+
+class ProcessCounters(Protocol):
+    pid: int
+
+    def read(self) -> ProcessCount | None:
+        """None once the process is gone."""
+        ...
+
+    def children(self) -> list[int]:
+        """Its living descendants; slower than `read`."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class HostCounters(Protocol):
+    def cores_busy_s(self) -> list[float]: ...
+
+    def links(self) -> Links: ...
+
+    def process(self, pid: int) -> ProcessCounters | None:
+        """None if there is no such process."""
+        ...

@@ -1,0 +1,109 @@
+"""Reads a host's counters: its tasks, the machine's cores, its links. Rates are made later, from differences."""
+
+import sys
+import threading
+import time
+
+from paceline.agent.counters import HostCounters, ProcessCount, ProcessCounters
+from paceline.agent.protocol import HostSample, TaskSample
+
+_CHILDREN_EVERY_NS = 2_000_000_000  # looking for children is slow, and most tasks have none
+
+
+class Sampler:
+    """Counts for one host. Tasks may come and go while another thread samples."""
+
+    def __init__(self, counters: HostCounters | None = None) -> None:
+        self._counters = counters or counters_of_this_system()
+        self._tasks: dict[str, _Task] = {}
+        self._gone = ProcessCount(0.0, 0, 0, 0, 0)
+        self._lock = threading.Lock()
+
+    def add(self, task: str, pid: int) -> None:
+        """Count this process, and its children, as the task; one that already ended counts nothing."""
+        with self._lock:
+            self._forget(task)
+            process = self._counters.process(pid)
+            if process:
+                self._tasks[task] = _Task(process)
+
+    def remove(self, task: str) -> None:
+        """Stop sampling the task; what it used stays in the host's total."""
+        with self._lock:
+            self._forget(task)
+
+    def sample(self) -> HostSample:
+        with self._lock:
+            t_ns = time.monotonic_ns()
+            counts = {name: task.count(self._counters, t_ns) for name, task in self._tasks.items()}
+            total = _sum([self._gone, *counts.values()])
+        links = self._counters.links()
+        return HostSample(
+            t_ns=t_ns,
+            cpu_s=total.cpu_s,
+            cores_busy_s=self._counters.cores_busy_s(),
+            memory_bytes=total.rss_bytes,
+            external=links.external,
+            loopback=links.loopback,
+            disk_read_bytes=total.read_bytes,
+            disk_write_bytes=total.write_bytes,
+            tasks=[TaskSample(name, count.cpu_s, count.rss_bytes, count.threads) for name, count in counts.items()],
+        )
+
+    def _forget(self, name: str) -> None:
+        task = self._tasks.pop(name, None)
+        if task:
+            last = task.count(self._counters, 0)
+            self._gone = _sum([self._gone, last])._replace(rss_bytes=0, threads=0)
+            task.close()
+
+
+class _Task:
+    """A task's process with its children; totals never fall, also when a child ends uncounted."""
+
+    def __init__(self, process: ProcessCounters) -> None:
+        self._process = process
+        self._children: dict[int, ProcessCounters] = {}
+        self._look_again_ns = 0
+        self._last = ProcessCount(0.0, 0, 0, 0, 0)
+
+    def count(self, counters: HostCounters, t_ns: int) -> ProcessCount:
+        if t_ns >= self._look_again_ns:
+            self._look_again_ns = t_ns + _CHILDREN_EVERY_NS
+            self._find_children(counters)
+        now = _sum([count for process in (self._process, *self._children.values()) if (count := process.read())])
+        last = self._last
+        self._last = ProcessCount(
+            max(now.cpu_s, last.cpu_s),
+            now.rss_bytes,
+            now.threads,
+            max(now.read_bytes, last.read_bytes),
+            max(now.write_bytes, last.write_bytes),
+        )
+        return self._last
+
+    def close(self) -> None:
+        for process in (self._process, *self._children.values()):
+            process.close()
+
+    def _find_children(self, counters: HostCounters) -> None:
+        found = self._process.children()
+        for pid in self._children.keys() - found:
+            self._children.pop(pid).close()
+        for pid in found:
+            if pid not in self._children and (process := counters.process(pid)):
+                self._children[pid] = process
+
+
+def counters_of_this_system() -> HostCounters:
+    if sys.platform == "linux":
+        from paceline.agent.procfs import ProcfsHost
+
+        return ProcfsHost()
+    from paceline.agent.portable import PortableHost
+
+    return PortableHost()
+
+
+def _sum(counts: list[ProcessCount]) -> ProcessCount:
+    return ProcessCount(*map(sum, zip(*counts, strict=True))) if counts else ProcessCount(0.0, 0, 0, 0, 0)

@@ -1,0 +1,113 @@
+"""One task as its agent sees it: a process, its pipes, its record file and its log."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from paceline.agent.protocol import (
+    FrameError,
+    Log,
+    Receiver,
+    Records,
+    Sender,
+    StartTask,
+    TaskExited,
+    TaskHears,
+    TaskSaid,
+    TaskSays,
+)
+from paceline.train.recorder import RecordReader
+
+_LOG_CHUNK_BYTES = 256 * 1024
+
+
+class RunningTask:
+    """Relays between a task and the controller until the task ends, and then says how it ended."""
+
+    def __init__(self, order: StartTask, spool: Path, cgroups: Sequence[str], env: Mapping[str, str], up: Sender) -> None:
+        self.name = order.task
+        self._up = up
+        records, self._log_path = spool / f"{order.task}.records", spool / f"{order.task}.log"
+        self._records = RecordReader(records)
+        self._log_seen = 0
+        self._shipping = threading.Lock()
+        self._oom_before = _oom_kills()
+        argv = [sys.executable, "-m", "paceline.task", "--records", str(records)]
+        for path in cgroups:
+            argv += ["--cgroup", path]
+        with self._log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=dict(env), start_new_session=True
+            )
+        assert self._process.stdin
+        assert self._process.stdout
+        self.pid = self._process.pid
+        self._down = Sender(self._process.stdin)  # type: ignore[arg-type]
+        self._write_job(order.job)
+        self._says = Receiver[TaskSays](self._process.stdout, TaskSays)  # type: ignore[arg-type]
+        self._follower = threading.Thread(target=self._follow, name=f"follow-{self.name}", daemon=True)
+        self._follower.start()
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def tell(self, message: TaskHears) -> None:
+        try:
+            self._down.send(message)
+        except OSError:
+            pass  # It is gone; its exit will be told.
+
+    def signal(self, number: int) -> None:
+        if self.alive:
+            self._process.send_signal(number)
+
+    def ship(self) -> None:
+        """Send what is new in records and log."""
+        with self._shipping:
+            while data := self._records.new():
+                self._up.send(Records(self.name, data))
+            while text := self._new_log():
+                self._up.send(Log(self.name, text))
+
+    def join(self, timeout_s: float) -> None:
+        self._follower.join(timeout_s)
+
+    def _write_job(self, job: msgspec.Raw) -> None:
+        try:
+            self._down.send_raw(bytes(job))
+        except OSError:
+            pass
+
+    def _follow(self) -> None:
+        try:
+            while (message := self._says.receive()) is not None:
+                self._up.send(TaskSaid(self.name, message))
+        except FrameError:
+            self._process.kill()
+        code = self._process.wait()
+        ended_ns = time.monotonic_ns()
+        self.ship()
+        oom = code == -9 and _oom_kills() > self._oom_before
+        self._up.send(TaskExited(self.name, code, ended_ns, oom))
+
+    def _new_log(self) -> bytes:
+        with self._log_path.open("rb") as file:
+            file.seek(self._log_seen)
+            text = file.read(_LOG_CHUNK_BYTES)
+        self._log_seen += len(text)
+        return text
+
+
+def _oom_kills() -> int:
+    """How often this kernel has killed for want of memory; 0 where it does not say."""
+    try:
+        lines = Path("/proc/vmstat").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)

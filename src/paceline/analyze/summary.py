@@ -1,0 +1,168 @@
+"""Stored run -> result. The same way for a run that just ended and one whose controller was killed."""
+
+from typing import Any
+
+import polars as pl
+
+from paceline.analyze.hosts import host_results
+from paceline.analyze.phases import phases_by_worker, staleness_by_worker
+from paceline.analyze.verdict import judge
+from paceline.store.result import Final, Incident, Reached, Result, WorkerResult
+from paceline.store.run import Event, StoredRun
+
+_MACHINE_SCOPE = {
+    "cpu": "the host's tasks",
+    "busiest_core": "the machine's cores, shared by all hosts",
+    "memory": "the host's tasks",
+    "network": "the machine's, shared by all hosts",
+    "disk": "the host's tasks",
+}
+_HOST_SCOPE = {**_MACHINE_SCOPE, "network": "the host's own interfaces"}
+
+
+def summarize(run: StoredRun) -> Result:
+    """Everything the JSON contract promises, from what is on disk."""
+    created = run.first("created") or {}
+    spec: dict[str, Any] = created.get("spec", {})
+    worker_tasks = {p["task"]: p["host"] for p in created.get("places", []) if p["role"] == "w"}
+    outcomes = {event["task"]: event for event in run.all("finished") if event["task"] in worker_tasks}
+    steps = run.steps.filter(pl.col("kind") == "step")
+    training = _Training(run, outcomes, steps)
+    workers = _workers(run.steps, worker_tasks, outcomes, spec)
+    hosts = _hosts(run, created, training)
+    chief: Event = outcomes.get("w0", {})
+    status, reason = _status(run)
+    made = sum(worker.steps for worker in workers)
+    updates = max((worker.steps for worker in workers), default=0) if created.get("synchronous") else made
+    return Result(
+        run=run.paths.id,
+        workload=spec.get("workload", "?"),
+        engine=spec.get("engine", "?"),
+        strategy=spec.get("strategy", "?"),
+        layout=created.get("layout", "?"),
+        batch=spec.get("batch", 0),
+        seed=spec.get("seed", 0),
+        repeat=spec.get("repeat", 1),
+        status=status,
+        reason=reason,
+        tainted=any(event.get("taints") for event in run.events),
+        updates=updates,
+        examples=made * spec.get("batch", 0),
+        train_s=round(training.seconds, 6),
+        total_s=round(run.events[-1]["t_s"], 6) if run.events else 0.0,
+        first_step_s=_first_step(steps, len(worker_tasks)),
+        updates_per_s=round(training.pace(updates, synchronous=bool(created.get("synchronous"))), 4),
+        examples_per_s=round(training.pace(made, synchronous=False) * spec.get("batch", 0), 3),
+        final=_final(run.steps, chief),
+        reached=_reached(chief, training.start_s),
+        workers=workers,
+        hosts=hosts,
+        verdict=judge(workers, hosts),
+        incidents=[
+            Incident(t_s=event["t_s"], what=event["what"], task=event.get("task"), host=event.get("host"))
+            for event in run.all("incident")
+        ],
+        dir=str(run.paths.directory),
+        hosts_kind=spec.get("hosts", "?"),
+        settings={key: spec.get(key) for key in _SETTINGS},
+        data=created.get("data", "?"),
+        started_at=created.get("started_at", "?"),
+        key=created.get("key", ""),
+    )
+
+
+_SETTINGS = ("stop", "eval_every", "link", "latency", "cpus", "lr", "threads", "sample_hz", "record")
+
+
+class _Training:
+    """When the training was, and how much of it was spent on traced steps, which do not count as pace."""
+
+    def __init__(self, run: StoredRun, outcomes: dict[str, Event], steps: pl.DataFrame) -> None:
+        go = run.first("go")
+        starts = [event["started_s"] for event in outcomes.values() if event["started_s"]]
+        ends = [event["ended_s"] for event in outcomes.values() if event["ended_s"]]
+        self.start_s: float = min(starts) if starts else go["t_s"] if go else 0.0
+        if not ends and len(steps):
+            ends = [float((steps["t_s"] + steps["duration_s"]).max() or 0.0)]  # type: ignore[arg-type]
+        self.seconds: float = max(0.0, max(ends, default=self.start_s) - self.start_s)
+        self.end_s = self.start_s + self.seconds
+        self._workers = max(1, len(outcomes) or steps["task"].n_unique())
+        traced = steps.filter(pl.col("traced"))
+        self._traced_s = float(traced["duration_s"].sum())
+        self._traced_steps = len(traced)
+
+    def pace(self, count: int, *, synchronous: bool) -> float:
+        """`count` per second, traced steps and their time left out."""
+        if self.seconds <= 0:
+            return 0.0
+        if synchronous:
+            # A traced step of the one traced worker holds up all of them.
+            return max(0, count - self._traced_steps) / max(self.seconds - self._traced_s, 1e-9)
+        return max(0, count - self._traced_steps) / max(self.seconds - self._traced_s / self._workers, 1e-9)
+
+
+def _status(run: StoredRun) -> tuple[Any, str | None]:
+    ended = run.first("ended")
+    if ended:
+        return ended["status"], ended["reason"]
+    return "aborted", "the controller was killed"
+
+
+def _workers(
+    steps: pl.DataFrame, homes: dict[str, str], outcomes: dict[str, Event], spec: dict[str, Any]
+) -> list[WorkerResult]:
+    phases = phases_by_worker(steps, split_exchange=spec.get("strategy") == "allreduce")
+    staleness = staleness_by_worker(steps)
+    counts = dict(steps.filter(pl.col("kind") == "step").group_by("task").len().iter_rows())
+    return [
+        WorkerResult(
+            task=task,
+            host=host,
+            steps=outcomes[task]["steps"] if task in outcomes else counts.get(task, 0),
+            phases={name: round(seconds, 6) for name, seconds in phases.get(task, {}).items()},
+            staleness=staleness.get(task),
+        )
+        for task, host in homes.items()
+    ]
+
+
+def _hosts(run: StoredRun, created: Event, training: _Training) -> list[Any]:
+    tasks: dict[str, list[str]] = {}
+    for place in created.get("places", []):
+        tasks.setdefault(place["host"], []).append(place["task"])
+    scopes = {
+        event["host"]: _MACHINE_SCOPE if event["network"] == "machine" else _HOST_SCOPE for event in run.all("joined")
+    }
+    hosts = sorted(tasks, key=lambda name: int(name[1:]))
+    return host_results(
+        run.samples,
+        start_s=training.start_s,
+        end_s=training.end_s,
+        tasks={host: tasks[host] for host in hosts},
+        scopes=scopes,
+    )
+
+
+def _first_step(steps: pl.DataFrame, workers: int) -> float | None:
+    firsts = steps.filter(pl.col("step") == 0)
+    if not len(firsts) or firsts["task"].n_unique() < workers:
+        return None
+    return round(float((firsts["t_s"] + firsts["duration_s"]).max()), 6)  # type: ignore[arg-type]
+
+
+def _final(steps: pl.DataFrame, chief: Event) -> Final:
+    if chief.get("loss") is not None:
+        return Final(loss=chief["loss"], accuracy=chief["accuracy"])
+    # A run that was cut short: its last evaluation is the best there is.
+    last = steps.filter(pl.col("kind") == "eval").sort("t_s").tail(1)
+    if len(last):
+        return Final(loss=float(last["loss"][0]), accuracy=float(last["accuracy"][0]))
+    return Final(loss=None, accuracy=None)
+
+
+def _reached(chief: Event, start_s: float) -> Reached | None:
+    if not chief.get("reached") or chief.get("reached_s") is None:
+        return None
+    return Reached(
+        rule=chief["reached"], at_s=round(chief["reached_s"] - start_s, 6), at_update=chief["reached_update"]
+    )

@@ -1,0 +1,57 @@
+"""TensorBoard files, made from the records of one task as they come in. Needs no framework."""
+
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paceline.train.recorder import Kind, clock_ns
+
+_POINTS_A_SHIPMENT = 10
+"""Points written per shipment of records: a curve needs no more, and the controller must stay light."""
+
+
+class Board:
+    def __init__(self, folder: Path) -> None:
+        # Imported here: protobuf takes a while to load, and the command line must not wait for it.
+        from tensorboard.compat.proto import event_pb2, summary_pb2
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}"
+        self._event: Any = event_pb2.Event
+        self._summary: Any = summary_pb2.Summary
+        self._file = path.open("ab")
+        self._records = RecordWriter(self._file)
+        self._wall_minus_monotonic = time.time() - clock_ns() / 1e9
+        self._last: tuple[int, int] | None = None
+        self._records.write(event_pb2.Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
+        self._file.flush()
+
+    def add(self, records: np.ndarray) -> None:
+        steps = records[records["kind"] == Kind.STEP]
+        if len(steps):
+            for record in steps[np.unique(np.linspace(0, len(steps) - 1, _POINTS_A_SHIPMENT).astype(int))]:
+                self._write(record, loss=float(record["value"]))
+            self._pace(steps[-1])
+        for record in records[records["kind"] == Kind.EVAL]:
+            self._write(record, **{"eval/loss": float(record["value"]), "eval/accuracy": float(record["value2"])})
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _pace(self, last: Any) -> None:
+        end, step = int(last["start_ns"] + last["duration_ns"]), int(last["step"])
+        if self._last and end > self._last[0]:
+            self._write(last, **{"steps_per_s": (step - self._last[1]) / (end - self._last[0]) * 1e9})
+        self._last = (end, step)
+
+    def _write(self, record: Any, **values: float) -> None:
+        summary = self._summary(value=[self._summary.Value(tag=tag, simple_value=v) for tag, v in values.items()])
+        wall = int(record["start_ns"] + record["duration_ns"]) / 1e9 + self._wall_minus_monotonic
+        self._records.write(
+            self._event(wall_time=wall, step=int(record["update"]), summary=summary).SerializeToString()
+        )

@@ -1,0 +1,128 @@
+"""The agents of one run: started, spoken to, listened to. All that they say comes through one queue."""
+
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from paceline.agent.protocol import (
+    AgentHears,
+    AgentSays,
+    FrameError,
+    Ping,
+    Pong,
+    Receiver,
+    Sender,
+    Setup,
+)
+from paceline.hosts.kind import AgentPipes, Host
+
+_PINGS = 40
+_PING_PATIENCE_S = 20.0
+
+
+class Heard(msgspec.Struct, frozen=True):
+    host: str
+    message: AgentSays
+
+
+class Lost(msgspec.Struct, frozen=True):
+    host: str
+    detail: str
+
+
+class Clock(msgspec.Struct, frozen=True):
+    """How a host's clock relates to ours: ours = host's + offset, give or take the uncertainty."""
+
+    offset_ns: int
+    uncertainty_ns: int
+
+
+class AgentLink:
+    """One agent: a sender, and a thread that puts what it says into the queue."""
+
+    def __init__(self, host: Host, log: Path, inbox: "queue.Queue[Heard | Lost]") -> None:
+        self.host = host.name
+        self._pipes: AgentPipes = host.start_agent(log)
+        self._sender = Sender(self._pipes.stdin)
+        self._receiver = Receiver[AgentSays](self._pipes.stdout, AgentSays)
+        self._inbox = inbox
+        self._pongs: queue.Queue[tuple[Pong, int]] = queue.Queue()
+        self._thread = threading.Thread(target=self._listen, name=f"listen-{host.name}", daemon=True)
+        self._thread.start()
+
+    def send(self, message: AgentHears) -> None:
+        try:
+            self._sender.send(message)
+        except (OSError, ValueError):
+            pass  # The listener tells that it is gone.
+
+    def measure_clock(self) -> Clock | None:
+        """The ping with the shortest way there and back bounds the offset best."""
+        best: Clock | None = None
+        for sequence in range(_PINGS):
+            sent = time.monotonic_ns()
+            self.send(Ping(sequence))
+            try:
+                pong, received = self._pongs.get(timeout=_PING_PATIENCE_S)
+            except queue.Empty:
+                return best
+            half = (received - sent) // 2
+            if best is None or half < best.uncertainty_ns:
+                best = Clock(offset_ns=sent + half - pong.t_ns, uncertainty_ns=half)
+        return best
+
+    def close_stdin(self) -> None:
+        try:
+            self._pipes.stdin.close()
+        except OSError:
+            pass
+
+    def end(self, patience_s: float) -> None:
+        """Wait for the agent to end after its stdin was closed; kill it if it does not."""
+        if not self._pipes.wait(patience_s):
+            self._pipes.kill()
+            self._pipes.wait(patience_s)
+        self._thread.join(patience_s)
+        self._pipes.stdout.close()
+
+    def _listen(self) -> None:
+        detail = "its pipe closed"
+        try:
+            while (message := self._receiver.receive()) is not None:
+                if isinstance(message, Pong):
+                    self._pongs.put((message, time.monotonic_ns()))
+                else:
+                    self._inbox.put(Heard(self.host, message))
+        except (FrameError, OSError, ValueError) as error:
+            detail = str(error)
+        self._inbox.put(Lost(self.host, detail))
+
+
+class Cluster:
+    def __init__(self, hosts: Sequence[Host], logs: Path, spool: Path, sample_hz: float) -> None:
+        self.inbox: queue.Queue[Heard | Lost] = queue.Queue()
+        self._links: dict[str, AgentLink] = {}
+        try:
+            for host in hosts:
+                self._links[host.name] = AgentLink(host, logs / f"agent-{host.name}.log", self.inbox)
+                self._links[host.name].send(Setup(str(spool / host.name), sample_hz))
+        except BaseException:
+            self.close()
+            raise
+
+    def send(self, host: str, message: AgentHears) -> None:
+        self._links[host].send(message)
+
+    def measure_clock(self, host: str) -> Clock | None:
+        return self._links[host].measure_clock()
+
+    def close(self, patience_s: float = 5.0) -> None:
+        """Close every agent's stdin, which ends it and all its tasks."""
+        for link in self._links.values():
+            link.close_stdin()
+        for link in self._links.values():
+            link.end(patience_s)

@@ -1,0 +1,36 @@
+"""Takes what agents send and puts it where it belongs: store, TensorBoard, and the picture of the moment."""
+
+from paceline.agent.protocol import Attached, Log, Records, Samples
+from paceline.control.board import Board
+from paceline.control.moment import Moment
+from paceline.store.journal import HostSamples, TaskRecords
+from paceline.store.tables import decode
+from paceline.store.writer import RunWriter
+
+
+class Collector:
+    def __init__(self, writer: RunWriter, moment: Moment) -> None:
+        self._writer, self.moment = writer, moment
+        self._boards: dict[str, Board] = {}
+
+    def records(self, message: Records) -> None:
+        self._writer.add(TaskRecords(message.task, message.data))
+        records = decode(message.data)
+        self.moment.add_records(message.task, records)
+        if message.task not in self._boards:
+            self._boards[message.task] = Board(self._writer.paths.board(message.task))
+        self._boards[message.task].add(records)
+
+    def samples(self, host: str, message: Samples) -> None:
+        self._writer.add(HostSamples(host, message.samples))
+        self.moment.add_samples(host, message.samples)
+
+    def log(self, message: Log) -> None:
+        self._writer.log(message.task, message.text)
+
+    def attached(self, task: str, message: Attached) -> None:
+        self._writer.attach(task, message.kind, message.name, message.data, last=message.last)
+
+    def close(self) -> None:
+        for board in self._boards.values():
+            board.close()

@@ -1,0 +1,249 @@
+"""One planned run, from its hosts to its stored end. The loop here only carries out what the supervisor decides."""
+
+import queue
+import secrets
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from paceline import units
+from paceline.agent import protocol
+from paceline.control import supervisor as sv
+from paceline.control.cluster import Cluster, Heard, Lost
+from paceline.control.collect import Collector
+from paceline.control.moment import Moment
+from paceline.data.dataset import Ready
+from paceline.engines.registry import ENGINES
+from paceline.hosts.kind import Host, HostKind, HostRequest
+from paceline.plan.place import RunPlan
+from paceline.store.journal import ClockOffset, TaskAdded
+from paceline.store.writer import RunWriter
+from paceline.train.context import Job, Outcome
+from paceline.workloads.registry import WORKLOADS
+
+_TICK_S = 0.1
+Watch = Callable[[Moment], None]
+"""Called often with the state of the run, by a live view."""
+
+
+def host_requests(plan: RunPlan) -> list[HostRequest]:
+    spec = plan.spec
+    return [
+        HostRequest(
+            name=host,
+            link_bits_s=units.bits_per_second(spec.link) if spec.link else None,
+            latency_s=units.seconds(spec.latency) if spec.latency else None,
+            cpus=spec.cpus,
+        )
+        for host in plan.layout.hosts
+    ]
+
+
+def execute(plan: RunPlan, kind: HostKind, data: Ready, writer: RunWriter, watch: Watch) -> sv.End:
+    """Run it; however it ends, nothing is left running and the end is in the run's events."""
+    token = f"{writer.paths.id[-12:]}-{secrets.token_hex(3)}".strip("-")
+    with _interrupts() as interrupts, kind.open(token, host_requests(plan)) as hosts:
+        cluster = Cluster(hosts, writer.paths.logs, writer.paths.spool, plan.spec.sample_hz if plan.spec.record else 0)
+        conductor = Conductor(plan, kind, data, writer, cluster, hosts)
+        try:
+            end = conductor.conduct(interrupts, watch)
+        finally:
+            cluster.close()
+            conductor.drain()
+    writer.event("ended", status=end.status, reason=end.reason)
+    return end
+
+
+class Conductor:
+    """Turns messages into events, and instructions into messages."""
+
+    def __init__(
+        self, plan: RunPlan, kind: HostKind, data: Ready, writer: RunWriter, cluster: Cluster, hosts: list[Host]
+    ) -> None:
+        self._plan, self._kind, self._data, self._writer, self._cluster = plan, kind, data, writer, cluster
+        self._address = {host.name: host.address for host in hosts}
+        self._home = {place.task: place.host for place in plan.places}
+        self._clock_offset: dict[str, int] = {}
+        self._cores = 1
+        self._collector = Collector(writer, Moment(writer.paths.id, plan))
+        self._supervisor = sv.Supervisor(plan.layout.hosts, self._home, writer.now_s())
+        self._end: sv.End | None = None
+
+    def conduct(self, interrupts: "queue.SimpleQueue[None]", watch: Watch) -> sv.End:
+        while self._end is None:
+            try:
+                heard = self._cluster.inbox.get(timeout=_TICK_S)
+            except queue.Empty:
+                pass
+            else:
+                self._hear(heard)
+            while not interrupts.empty():
+                interrupts.get()
+                self._decide(sv.Interrupted())
+            self._decide(sv.Tick())
+            watch(self._collector.moment)
+        return self._end
+
+    def drain(self) -> None:
+        """What agents still sent while they were closing: the last records and logs."""
+        while not self._cluster.inbox.empty():
+            self._hear(self._cluster.inbox.get())
+        self._collector.close()
+
+    def _hear(self, heard: Heard | Lost) -> None:
+        if isinstance(heard, Lost):
+            self._decide(sv.AgentLost(heard.host, heard.detail))
+            return
+        match heard.message:
+            case protocol.Records() as message:
+                self._collector.records(message)
+            case protocol.Samples() as message:
+                self._collector.samples(heard.host, message)
+            case protocol.Log() as message:
+                self._collector.log(message)
+            case protocol.Hello() as message:
+                self._join(heard.host, message)
+            case protocol.TaskStarted(task, pid):
+                self._writer.event("started", task=task, host=heard.host, pid=pid)
+            case protocol.TaskExited(task, code, _, oom):
+                self._writer.event("exited", task=task, host=heard.host, code=code, oom=oom)
+                self._decide(sv.TaskExited(task, code, oom))
+            case protocol.TaskSaid(task, said):
+                self._hear_task(task, said)
+
+    def _hear_task(self, task: str, said: protocol.TaskSays) -> None:
+        match said:
+            case protocol.Bound(addresses):
+                self._decide(sv.TaskBound(task, addresses))
+            case protocol.Ready():
+                self._writer.event("ready", task=task)
+                self._decide(sv.TaskReady(task))
+            case protocol.Finished(raw):
+                outcome = msgspec.msgpack.decode(raw, type=Outcome)
+                self._writer.event("finished", task=task, **self._on_run_clock(task, outcome))
+                self._decide(sv.TaskFinished(task, outcome))
+            case protocol.Failed(line, traceback):
+                self._writer.event("failed", task=task, line=line, traceback=traceback)
+                self._decide(sv.TaskFailed(task, line))
+            case protocol.Attached() as message:
+                self._collector.attached(task, message)
+
+    def _join(self, host: str, hello: protocol.Hello) -> None:
+        clock = self._cluster.measure_clock(host)
+        if clock is None:
+            self._decide(sv.AgentLost(host, "it does not answer pings"))
+            return
+        self._cores = hello.cores
+        self._clock_offset[host] = clock.offset_ns - self._writer.zero_ns
+        self._writer.add(ClockOffset(host, self._clock_offset[host], clock.uncertainty_ns))
+        self._writer.event(
+            "joined",
+            host=host,
+            address=self._address[host],
+            cores=hello.cores,
+            memory_bytes=hello.memory_bytes,
+            network=hello.network,
+            clock_offset_ns=clock.offset_ns,
+            clock_uncertainty_ns=clock.uncertainty_ns,
+        )
+        self._decide(sv.AgentJoined(host))
+
+    def _decide(self, event: sv.Event) -> None:
+        for instruction in self._supervisor.handle(event, self._writer.now_s()):
+            self._carry_out(instruction)
+
+    def _carry_out(self, instruction: sv.Instruction) -> None:
+        match instruction:
+            case sv.StartTasks():
+                for task, job in self._jobs().items():
+                    self._writer.add(TaskAdded(task, self._home[task]))
+                    env = ENGINES[job.engine].env
+                    order = protocol.StartTask(task, msgspec.Raw(msgspec.msgpack.encode(job)), env)
+                    self._cluster.send(self._home[task], order)
+            case sv.Introduce(addresses):
+                self._tell(tuple(self._home), protocol.Peers(addresses))
+            case sv.OpenBarrier():
+                self._tell(tuple(self._home), protocol.Go())
+                self._writer.event("go")
+                self._collector.moment.open()
+            case sv.AskToHalt(tasks):
+                self._tell(tasks, protocol.Halt())
+            case sv.KillTasks(tasks):
+                for task in tasks:
+                    self._cluster.send(self._home[task], protocol.Signal(task, signal.SIGKILL))
+            case sv.Report(what, task, host):
+                self._writer.event("incident", what=what, task=task, host=host)
+            case sv.End():
+                self._end = instruction
+
+    def _tell(self, tasks: tuple[str, ...], message: protocol.TaskHears) -> None:
+        for task in tasks:
+            self._cluster.send(self._home[task], protocol.Tell(task, message))
+
+    def _jobs(self) -> dict[str, Job]:
+        plan, spec = self._plan, self._plan.spec
+        server_secrets, worker_secrets = ENGINES[spec.engine].new_secrets()
+        workload = WORKLOADS[spec.workload]
+        return {
+            place.task: Job(
+                run=self._writer.paths.id,
+                task=place.task,
+                role=place.role,
+                index=place.index,
+                workers=len(plan.workers),
+                servers=len(plan.servers),
+                address=self._address[place.host],
+                workload=spec.workload,
+                data=self._data,
+                engine=spec.engine,
+                strategy=spec.strategy,
+                synchronous=plan.synchronous,
+                batch=spec.batch,
+                seed=spec.seed,
+                lr=spec.lr if spec.lr is not None else workload.lr,
+                stop=spec.stop,
+                update_limit=plan.update_limit,
+                updates_per_epoch=plan.updates_per_epoch,
+                eval_every=plan.eval_every,
+                threads=spec.threads or self._fair_threads(place.host),
+                trace_every=spec.trace_every,
+                record=spec.record,
+                secrets=server_secrets if place.role == "ps" else worker_secrets,
+            )
+            for place in plan.places
+        }
+
+    def _fair_threads(self, host: str) -> int:
+        """An even share of the cores for each worker that competes for them."""
+        neighbours = [w for w in self._plan.workers if self._kind.shares_one_machine or w.host == host]
+        cores = min(self._cores, self._plan.spec.cpus or self._cores)
+        return max(1, int(cores // len(neighbours)))
+
+    def _on_run_clock(self, task: str, outcome: Outcome) -> dict[str, Any]:
+        offset = self._clock_offset[self._home[task]]
+        fields: dict[str, Any] = msgspec.to_builtins(outcome)
+        for name in ("started", "ended", "reached"):
+            moment_ns = fields.pop(f"{name}_ns")
+            fields[f"{name}_s"] = (moment_ns + offset) / 1e9 if moment_ns else None
+        return fields
+
+
+@contextmanager
+def _interrupts() -> Iterator["queue.SimpleQueue[None]"]:
+    """Ctrl-C as entries in a queue instead of an exception somewhere in the middle."""
+    pressed: queue.SimpleQueue[None] = queue.SimpleQueue()
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed
+        return
+    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in previous:
+        signal.signal(number, lambda *_: pressed.put(None))
+    try:
+        yield pressed
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,114 @@
+"""The state of a run at this moment, for whoever shows it: plain numbers, kept up to date by the collector."""
+
+from collections import deque
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+
+from paceline.agent.protocol import HostSample
+from paceline.plan.place import RunPlan
+from paceline.train.recorder import PHASES, Kind, clock_ns
+
+_WINDOW_S = 2.0
+
+
+class WorkerMoment(msgspec.Struct):
+    task: str
+    host: str
+    steps: int = 0
+    update: int = 0
+    loss: float = float("nan")
+    steps_per_s: float = 0.0
+    phases: dict[str, float] = {}
+    """Share of the last records' time, by phase."""
+
+
+class HostMoment(msgspec.Struct):
+    host: str
+    cpu_cores: float = 0.0
+    memory_mb: float = 0.0
+    external_mb_s: float = 0.0
+    loopback_mb_s: float = 0.0
+
+
+class Moment:
+    """Everything a live view needs of one run."""
+
+    def __init__(self, run: str, plan: RunPlan) -> None:
+        self.run, self.plan = run, plan
+        self.stage = "starting"
+        self.opened_ns: int | None = None
+        self.evaluation: tuple[int, float, float] | None = None
+        """(update, loss, accuracy) of the last evaluation."""
+        self.workers = {place.task: WorkerMoment(place.task, place.host) for place in plan.workers}
+        self.hosts = {host: HostMoment(host) for host in plan.layout.hosts}
+        self._pace: dict[str, deque[tuple[int, int]]] = {task: deque() for task in self.workers}
+        self._samples: dict[str, deque[HostSample]] = {host: deque() for host in self.hosts}
+
+    def open(self) -> None:
+        self.stage, self.opened_ns = "training", clock_ns()
+
+    @property
+    def elapsed_s(self) -> float:
+        return 0.0 if self.opened_ns is None else (clock_ns() - self.opened_ns) / 1e9
+
+    @property
+    def update(self) -> int:
+        return max((worker.update for worker in self.workers.values()), default=0)
+
+    @property
+    def updates_per_s(self) -> float:
+        paces = [worker.steps_per_s for worker in self.workers.values()]
+        return sum(paces) / len(paces) if self.plan.synchronous else sum(paces)
+
+    def add_records(self, task: str, records: np.ndarray) -> None:
+        worker = self.workers.get(task)
+        if worker is None or not len(records):
+            return
+        steps = records[records["kind"] == Kind.STEP]
+        if len(steps):
+            last = steps[-1]
+            worker.steps += len(steps)
+            worker.update, worker.loss = int(last["update"]), float(last["value"])
+            self._set_pace(worker, int(last["start_ns"] + last["duration_ns"]))
+        worker.phases = _shares(records)
+        evaluations = records[records["kind"] == Kind.EVAL]
+        if len(evaluations):
+            last = evaluations[-1]
+            self.evaluation = (int(last["update"]), float(last["value"]), float(last["value2"]))
+
+    def add_samples(self, host: str, samples: Iterable[HostSample]) -> None:
+        recent = self._samples[host]
+        recent.extend(samples)
+        while len(recent) > 2 and recent[-1].t_ns - recent[0].t_ns > _WINDOW_S * 1e9:
+            recent.popleft()
+        first, last = recent[0], recent[-1]
+        seconds = (last.t_ns - first.t_ns) / 1e9
+        moment = self.hosts[host]
+        moment.memory_mb = last.memory_bytes / 1e6
+        if seconds > 0:
+            moment.cpu_cores = (last.cpu_s - first.cpu_s) / seconds
+            moment.external_mb_s = _moved(first.external, last.external) / seconds / 1e6
+            moment.loopback_mb_s = (last.loopback.rx_bytes - first.loopback.rx_bytes) / seconds / 1e6
+
+    def _set_pace(self, worker: WorkerMoment, end_ns: int) -> None:
+        pace = self._pace[worker.task]
+        pace.append((end_ns, worker.steps))
+        while len(pace) > 2 and end_ns - pace[0][0] > _WINDOW_S * 1e9:
+            pace.popleft()
+        elapsed = (end_ns - pace[0][0]) / 1e9
+        if elapsed > 0:
+            worker.steps_per_s = (worker.steps - pace[0][1]) / elapsed
+
+
+def _moved(first: object, last: object) -> int:
+    return sum(getattr(last, way) - getattr(first, way) for way in ("rx_bytes", "tx_bytes"))
+
+
+def _shares(records: np.ndarray) -> dict[str, float]:
+    times = {
+        kind.name.lower(): float(records["duration_ns"][records["kind"] == kind].sum()) for kind in (*PHASES, Kind.FUSED)
+    }
+    total = sum(times.values())
+    return {phase: time / total for phase, time in times.items() if time} if total else {}

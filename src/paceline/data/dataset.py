@@ -1,0 +1,90 @@
+"""A classification data set as the engines consume it, and how it is mapped from idx files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from paceline.data.idx import check_length, idx_header
+from paceline.errors import DataError
+
+_HEAD = 64  # longer than any idx header
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ready:
+    """Data that lies verified on disk: plain values, so a controller can hand them to its tasks."""
+
+    paths: tuple[str, str, str, str]
+    """train images, train labels, test images, test labels: plain idx files"""
+    source: str
+    """what the data is, for the run's record"""
+    synthetic: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Dataset:
+    """Images as rows of bytes and labels as integers; the images are read-only and shared between processes."""
+
+    train_x: NDArray[np.uint8]
+    """[examples, pixels], C-contiguous"""
+    train_y: NDArray[np.int64]
+    test_x: NDArray[np.uint8]
+    test_y: NDArray[np.int64]
+    shape: tuple[int, int, int]
+    """height, width, channels of one image"""
+    classes: int
+    scale: float
+    """what a batch of bytes is multiplied by before the model sees it"""
+    source: str
+    synthetic: bool
+
+
+def map_dataset(ready: Ready, examples: int | None, image: tuple[int, int], classes: int) -> Dataset:
+    """The data set in four idx files, the training part cut to its first examples."""
+    train_x, train_y, test_x, test_y = (map_idx(Path(path)) for path in ready.paths)
+    if examples is not None and not 1 <= examples <= len(train_x):
+        raise DataError(f"examples = {examples}: choose 1 to {len(train_x)}, the data set has no more")
+    train = _rows(train_x, image), _labels(train_y, len(train_x), classes)
+    test = _rows(test_x, image), _labels(test_y, len(test_x), classes)
+    return Dataset(
+        train_x=train[0][:examples],
+        train_y=train[1][:examples],
+        test_x=test[0],
+        test_y=test[1],
+        shape=(*image, 1),
+        classes=classes,
+        scale=1 / 255,
+        source=ready.source,
+        synthetic=ready.synthetic,
+    )
+
+
+def map_idx(path: Path) -> NDArray[np.uint8]:
+    """A plain idx file as a read-only array whose pages all processes of a machine share."""
+    try:
+        with path.open("rb") as file:
+            shape, start = idx_header(file.read(_HEAD))
+            check_length(shape, start, path.stat().st_size)
+            mapped = np.memmap(file, dtype=np.uint8, mode="r", offset=start, shape=shape)
+    except DataError as why:
+        raise DataError(f"{path}: {why}") from None
+    except (OSError, ValueError) as why:
+        raise DataError(f"cannot read {path}: {why}") from None
+    return np.asarray(mapped)  # a plain array: memmap's own indexing is slower, batch after batch
+
+
+def _rows(images: NDArray[np.uint8], image: Sequence[int]) -> NDArray[np.uint8]:
+    if images.shape[1:] != tuple(image):
+        raise DataError(f"images of {images.shape[1:]} pixels where {tuple(image)} were expected")
+    return images.reshape(len(images), -1)
+
+
+def _labels(labels: NDArray[np.uint8], count: int, classes: int) -> NDArray[np.int64]:
+    if labels.shape != (count,):
+        raise DataError(f"{count} images but labels of shape {labels.shape}")
+    if count and int(labels.max()) >= classes:
+        raise DataError(f"label {labels.max()} where only 0 to {classes - 1} are known")
+    return labels.astype(np.int64)

@@ -1,0 +1,122 @@
+"""DistributedDataParallel over gloo: workers average their gradients while backward still runs."""
+
+import os
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import psutil
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch.nn import functional
+from torch.nn.parallel import DistributedDataParallel
+
+from paceline.engines.torch.network import Network
+from paceline.engines.torch.ports import listening_socket
+from paceline.train.agreement import Agreement
+from paceline.train.batches import Images, Labels
+from paceline.train.context import TaskContext
+from paceline.train.recorder import Kind, clock_ns
+from paceline.train.strategy import Step
+from paceline.workloads.model import Parameters
+
+_PATIENCE = timedelta(seconds=600)
+
+
+class AllReduce:
+    def __init__(self, context: TaskContext) -> None:
+        job, model = context.job, context.workload.model
+        self._recorder, self._lr = context.recorder, job.lr
+        self._join(context)
+        self._network = Network(model, model.initial(job.seed))
+        self._parallel = DistributedDataParallel(self._network, gradient_as_bucket_view=True)
+        self._parallel.register_comm_hook(self, _average)
+        self._average_started_ns = 0
+        # Twice: DDP arranges its buckets anew after the first pass.
+        for _ in range(2):
+            self._differentiate(np.zeros((job.batch, model.inputs), np.float32), np.zeros(job.batch, np.int64))
+        self._updates = 0
+        self._agreement = Agreement(self._broadcast, job.eval_every)
+        self._word = torch.zeros(2, dtype=torch.int64)
+
+    def start(self) -> bool:
+        return True
+
+    def step(self, x: Images, y: Labels) -> Step:
+        start = clock_ns()
+        loss = self._differentiate(x, y)
+        averaged = clock_ns()
+        self._network.descend(self._lr)
+        end = clock_ns()
+        exchange = averaged - self._average_started_ns
+        self._recorder.write(Kind.COMPUTE, start, end - start - exchange)
+        self._recorder.write(Kind.PUSH, self._average_started_ns, exchange)
+        self._updates += 1
+        return Step(loss, self._updates)
+
+    def stop_now(self, mine: bool, update: int) -> bool:
+        return self._agreement.stop_now(mine, update)
+
+    def finish(self) -> None:
+        pass
+
+    def predict(self, x: Images) -> NDArray[np.float32]:
+        return self._network.predict(x)
+
+    def parameters(self) -> Parameters:
+        return self._network.snapshot()
+
+    def close(self) -> None:
+        dist.destroy_process_group()
+
+    def _differentiate(self, x: Images, y: Labels) -> float:
+        loss = functional.cross_entropy(self._parallel(torch.from_numpy(x)), torch.from_numpy(y))
+        loss.backward()
+        return loss.item()
+
+    def _broadcast(self, first: int, second: int) -> tuple[int, int]:
+        with self._recorder.wait:
+            self._word[0], self._word[1] = first, second
+            dist.broadcast(self._word, src=0)
+        first, second = self._word.tolist()
+        return first, second
+
+    def average_starts(self) -> None:
+        self._average_started_ns = clock_ns()
+
+    def _join(self, context: TaskContext) -> None:
+        """Form the process group on this host's own address: gloo would else pick an interface by name."""
+        job = context.job
+        os.environ["GLOO_SOCKET_IFNAME"] = _interface_of(job.address)
+        listener = listening_socket(job.address) if job.is_chief else None
+        own = {"store": f"{job.address}:{listener.getsockname()[1]}"} if listener else {}
+        host, port = context.rendezvous.meet(own)["w0"]["store"].rsplit(":", 1)
+        store = dist.TCPStore(
+            host,
+            int(port),
+            job.workers,
+            is_master=job.is_chief,
+            timeout=_PATIENCE,
+            master_listen_fd=listener.detach() if listener else None,
+        )
+        dist.init_process_group("gloo", store=store, rank=job.index, world_size=job.workers, timeout=_PATIENCE)
+
+
+def _average(state: AllReduce, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """DDP's own averaging, with the moment it starts noted: the last bucket's start ends `compute`."""
+    state.average_starts()
+    tensor = bucket.buffer().div_(dist.get_world_size())
+    future = dist.all_reduce(tensor, async_op=True).get_future()
+    return future.then(_first)
+
+
+def _first(future: Any) -> torch.Tensor:
+    return future.value()[0]
+
+
+def _interface_of(address: str) -> str:
+    for name, addresses in psutil.net_if_addrs().items():
+        if any(one.address == address for one in addresses):
+            return str(name)
+    raise RuntimeError(f"no network interface has the address {address}")

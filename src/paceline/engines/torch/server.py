@@ -1,0 +1,80 @@
+"""A parameter server: one shard behind a ZeroMQ ROUTER. It needs no framework at all."""
+
+import logging
+
+import zmq
+
+from paceline.engines.torch.curve import guard
+from paceline.engines.torch.shard import SHARDS, Answer, Shard
+from paceline.engines.torch.wire import HEADER_BYTES, Request, WireError
+from paceline.train.context import Outcome, TaskContext
+from paceline.train.flat import flatten, shards
+from paceline.train.recorder import clock_ns
+
+ZERO_COPY_BYTES = 256 * 1024
+"""From this size on a copy costs more than the bookkeeping that avoids it."""
+HEARTBEAT_MS = 2_000
+LINGER_MS = 2_000
+_log = logging.getLogger(__name__)
+
+
+def serve(context: TaskContext) -> Outcome:
+    job = context.job
+    shard = _shard(context)
+    sockets = zmq.Context()
+    router = sockets.socket(zmq.ROUTER)
+    router.linger = LINGER_MS
+    router.setsockopt(zmq.ROUTER_MANDATORY, 1)
+    router.setsockopt(zmq.ROUTER_HANDOVER, 1)
+    router.setsockopt(zmq.MAXMSGSIZE, shard.values.nbytes + HEADER_BYTES + 1024)
+    router.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+    authenticator = guard(sockets, router, job)
+    port = router.bind_to_random_port(f"tcp://{job.address}")
+    try:
+        context.rendezvous.meet({"parameters": f"tcp://{job.address}:{port}"})
+        context.rendezvous.start_together()
+        started = clock_ns()
+        _answer_until_done(router, shard)
+    finally:
+        authenticator.stop()
+        router.close()
+        sockets.term()
+    return Outcome(updates=shard.updates, started_ns=started, ended_ns=clock_ns())
+
+
+def _shard(context: TaskContext) -> Shard:
+    job, model = context.job, context.workload.model
+    values = flatten(model.initial(job.seed))
+    mine = shards(values.size, job.servers)[job.index]
+    return SHARDS[job.strategy](
+        values[mine].copy(),
+        lr=job.lr,
+        workers=[f"w{number}" for number in range(job.workers)],
+        limit=job.update_limit,
+        counts=job.index == 0,
+    )
+
+
+def _answer_until_done(router: zmq.Socket, shard: Shard) -> None:
+    copy = shard.values.nbytes < ZERO_COPY_BYTES
+    while not shard.done:
+        worker, *frames = router.recv_multipart(copy=copy)
+        worker, *frames = (worker, *frames) if copy else (worker.bytes, *(frame.buffer for frame in frames))
+        try:
+            if len(frames) != 2:
+                raise WireError(f"{len(frames)} frames")
+            answers = shard.handle(worker, Request.unpack(bytes(frames[0])), frames[1])
+        except WireError as error:
+            _log.warning("dropped a message from %r: %s", worker, error)
+            continue
+        for answer in answers:
+            _send(router, shard, answer)
+
+
+def _send(router: zmq.Socket, shard: Shard, answer: Answer) -> None:
+    # A copy: the values change with the next update, and the socket may not have sent these by then.
+    values = shard.values.tobytes() if answer.with_values else b""
+    try:
+        router.send_multipart([answer.worker, answer.reply.pack(), values], copy=len(values) < ZERO_COPY_BYTES)
+    except zmq.ZMQError as error:
+        _log.warning("worker %r is gone: %s", answer.worker, error)

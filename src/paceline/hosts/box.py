@@ -1,0 +1,104 @@
+"""Hosts in a box: a namespace per host and one for the switch that joins them, made with `ip` and `tc`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from paceline.hosts import cgroup, iproute
+from paceline.hosts.kind import HostRequest
+
+_SWITCH = "sw"
+_BRIDGE = "bridge0"
+RESERVED = frozenset({_SWITCH, _BRIDGE, "lo"})
+"""Names a host cannot have, since the switch uses them."""
+_BURST_S = 0.002  # small against any window we measure; less loses rate whenever all cores are busy
+_MIN_BURST_BYTES = 10_000
+_MAX_WAIT = "50ms"  # a frame that would wait longer for its turn is dropped
+
+
+class Made(msgspec.Struct):
+    """A host as it was made."""
+
+    name: str
+    address: str
+    namespace: str
+    cgroups: list[str]
+    """The cgroup.procs files its tasks join."""
+
+
+def namespaces_of(token: str, wanted: Sequence[HostRequest]) -> list[str]:
+    return [_namespace(token, name) for name in (_SWITCH, *(host.name for host in wanted))]
+
+
+def groups_of(token: str, wanted: Sequence[HostRequest]) -> list[str]:
+    return [_group(token, host.name) for host in wanted if host.cpus is not None]
+
+
+def build(token: str, wanted: Sequence[HostRequest]) -> list[Made]:
+    """Make the switch and the hosts; nothing of it is seen in the machine's own namespace."""
+    switch = _namespace(token, _SWITCH)
+    iproute.batch("ip", [f"netns add {name}" for name in namespaces_of(token, wanted)])
+    cables = [_cable(host.name, _namespace(token, host.name)) for host in wanted]
+    iproute.batch("ip", [*_bridge(), *(line for lines in cables for line in lines)], namespace=switch)
+    made = [_host(token, number, host) for number, host in enumerate(wanted, 1)]
+    if downlinks := [line for host in wanted for line in downlink(host)]:
+        iproute.batch("tc", downlinks, namespace=switch)
+    return made
+
+
+def uplink(host: HostRequest) -> list[str]:
+    """What `tc` is told inside the host: delay what it sends, then hold it to its rate."""
+    lines, place = [], "root"
+    if host.latency_s:
+        lines.append(f"qdisc add dev eth0 root handle 1: netem limit 100000 delay {host.latency_s * 1e6:.0f}us")
+        place = "parent 1:1"
+    if host.link_bits_s:
+        lines.append(f"qdisc add dev eth0 {place} handle 10: {_token_bucket(host.link_bits_s)}")
+    return lines
+
+
+def downlink(host: HostRequest) -> list[str]:
+    """What `tc` is told at the switch: hold what the host receives to its rate."""
+    return [f"qdisc add dev {host.name} root {_token_bucket(host.link_bits_s)}"] if host.link_bits_s else []
+
+
+def _namespace(token: str, name: str) -> str:
+    return f"pl-{token}-{name}"
+
+
+def _group(token: str, name: str) -> str:
+    return f"paceline-{token}-{name}"
+
+
+def _bridge() -> list[str]:
+    # Without an address of their own (addrgenmode) interfaces send nothing by themselves: counters stay quiet.
+    return [f"link add {_BRIDGE} type bridge mcast_snooping 0", f"link set {_BRIDGE} addrgenmode none up"]
+
+
+def _cable(name: str, namespace: str) -> list[str]:
+    return [
+        f"link add {name} type veth peer name eth0 netns {namespace}",
+        f"link set {name} addrgenmode none master {_BRIDGE} up",
+    ]
+
+
+def _host(token: str, number: int, host: HostRequest) -> Made:
+    namespace = _namespace(token, host.name)
+    address = f"10.80.{number >> 8}.{number & 255}"
+    interfaces = ["link set lo up", "link set eth0 addrgenmode none up", f"address add {address}/16 dev eth0"]
+    iproute.batch("ip", interfaces, namespace=namespace)
+    if lines := uplink(host):
+        iproute.batch("tc", lines, namespace=namespace)
+    group = _limit(_group(token, host.name), host.cpus)
+    return Made(host.name, address, namespace, [str(group / "cgroup.procs")] if group else [])
+
+
+def _limit(group: str, cpus: float | None) -> Path | None:
+    hierarchy = cgroup.cpu_hierarchy()
+    return hierarchy.make(group, cpus) if hierarchy and cpus is not None else None
+
+
+def _token_bucket(bits_s: int) -> str:
+    burst = max(_MIN_BURST_BYTES, round(bits_s / 8 * _BURST_S))
+    return f"tbf rate {bits_s}bit burst {burst} latency {_MAX_WAIT}"

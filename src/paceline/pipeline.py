@@ -1,0 +1,126 @@
+"""The way of a request: spec, plan, hosts, agents, tasks, store, result. Read this first."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from paceline.analyze.load import load_result
+from paceline.analyze.summary import summarize
+from paceline.control.execute import Watch, execute, host_requests
+from paceline.data import registry as data
+from paceline.data.dataset import Ready
+from paceline.engines.registry import ENGINES
+from paceline.errors import PlanError, StoreError
+from paceline.hosts.registry import HOSTS
+from paceline.plan.catalog import Catalog, EngineFacts, WorkloadFacts
+from paceline.plan.place import RunPlan, place
+from paceline.spec.experiment import Experiment
+from paceline.spec.sweep import expand, key
+from paceline.store.paths import all_runs, check_writable
+from paceline.store.result import Result
+from paceline.store.run import StoredRun, is_live
+from paceline.store.writer import RunWriter
+from paceline.workloads.registry import WORKLOADS
+
+View = Callable[[RunPlan, int, int], AbstractContextManager[Watch]]
+"""Shows one run while it goes on: given its plan, its number and how many there are."""
+
+
+def plan(experiment: Experiment) -> list[RunPlan]:
+    """Every run of the request, placed; refused as a whole if any of them cannot work."""
+    plans = [place(spec, catalog()) for spec in expand(experiment)]
+    for one in plans:
+        HOSTS[one.spec.hosts].check(host_requests(one))
+    if not plans:
+        raise PlanError("nothing to run")
+    return plans
+
+
+def run(experiment: Experiment, view: View, on_result: Callable[[Result, bool], None]) -> list[Result]:
+    """Make every run that is not done yet; `on_result(result, skipped)` is called as each is there."""
+    plans = plan(experiment)
+    runs = Path(experiment.runs)
+    check_writable(runs)
+    ready = {name: data.ensure(name) for name in {WORKLOADS[one.spec.workload].dataset for one in plans}}
+    done = _done_before(runs, experiment.name) if experiment.name else {}
+    results = []
+    for number, one in enumerate(plans, 1):
+        result = done.get(key(one.spec))
+        skipped = result is not None
+        if result is None:
+            with view(one, number, len(plans)) as watch:
+                result = _run_one(one, ready[WORKLOADS[one.spec.workload].dataset], runs, experiment.name, watch)
+        on_result(result, skipped)
+        results.append(result)
+        if result.status == "aborted":
+            break
+    return results
+
+
+def catalog() -> Catalog:
+    """What there is to choose from on this machine."""
+    return Catalog(
+        engines={
+            name: EngineFacts(
+                strategies=engine.strategies,
+                installed=engine.installed,
+                install_hint=f"pip install 'paceline[{name}]'",
+            )
+            for name, engine in ENGINES.items()
+        },
+        workloads={
+            name: WorkloadFacts(train_examples=workload.train_examples, engines=frozenset(ENGINES))
+            for name, workload in WORKLOADS.items()
+        },
+        hosts=frozenset(HOSTS),
+    )
+
+
+def _run_one(one: RunPlan, ready: Ready, runs: Path, name: str | None, watch: Watch) -> Result:
+    writer = RunWriter(runs, name or one.spec.workload, one)
+    writer.event("created", **_created(one, ready))
+    try:
+        execute(one, HOSTS[one.spec.hosts], ready, writer, watch)
+    except BaseException as error:
+        writer.event("ended", status="failed", reason=f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        writer.close()
+        stored = StoredRun(writer.paths)
+        result = summarize(stored)
+        stored.write_result(result)
+    return result
+
+
+def _created(one: RunPlan, ready: Ready) -> Mapping[str, Any]:
+    spec = msgspec.to_builtins(one.spec) | {"stop": [str(rule) for rule in one.spec.stop]}
+    return {
+        "spec": spec,
+        "key": key(one.spec),
+        "layout": str(one.layout),
+        "places": msgspec.to_builtins(one.places),
+        "synchronous": one.synchronous,
+        "data": ready.source,
+        "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {"paceline": version("paceline")},
+    }
+
+
+def _done_before(runs: Path, name: str) -> dict[str, Result]:
+    """Finished runs of the sweep of this name, by what was asked of them."""
+    found = {}
+    for paths in all_runs(runs):
+        if not paths.id.startswith(f"{name}-") or is_live(paths):
+            continue
+        try:
+            result = load_result(paths)
+        except StoreError:
+            continue
+        if result.status == "ok":
+            found[result.key] = result
+    return found

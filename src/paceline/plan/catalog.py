@@ -1,0 +1,40 @@
+"""What the plan may choose from: given to it, so that planning needs no framework and no I/O."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+
+class StrategyFacts(msgspec.Struct, frozen=True, kw_only=True):
+    summary: str
+    has_server: bool
+    one_worker: bool = False
+    synchronous: bool = True
+    """Whether one update takes a step of every worker."""
+
+
+STRATEGIES: Mapping[str, StrategyFacts] = {
+    "single": StrategyFacts(summary="one worker, nothing shared", has_server=False, one_worker=True),
+    "ps-sync": StrategyFacts(summary="parameter server; an update is the mean of all workers", has_server=True),
+    "ps-async": StrategyFacts(
+        summary="parameter server; every worker's push is an update", has_server=True, synchronous=False
+    ),
+    "allreduce": StrategyFacts(summary="no server; workers average their gradients", has_server=False),
+}
+
+
+class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
+    strategies: frozenset[str]
+    installed: bool
+    install_hint: str
+
+
+class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
+    train_examples: int
+    engines: frozenset[str]
+
+
+class Catalog(msgspec.Struct, frozen=True, kw_only=True):
+    engines: Mapping[str, EngineFacts]
+    workloads: Mapping[str, WorkloadFacts]
+    hosts: frozenset[str]

@@ -1,0 +1,67 @@
+"""What the user asked, as typed values: an Experiment (fields may be lists) and its RunSpecs (none is)."""
+
+import msgspec
+
+from paceline.spec.stop import StopRule
+
+
+class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One run, fully decided. Two runs with equal RunSpecs are repeats of the same measurement."""
+
+    workload: str
+    engine: str
+    strategy: str
+    layout: str | None
+    """As asked: a name, host words, or None for the strategy's default; plan.layout resolves it."""
+    batch: int
+    """Examples per worker and step."""
+    seed: int
+    repeat: int
+    """Which repetition this is, from 1."""
+    stop: tuple[StopRule, ...]
+    eval_every: int | None
+    """Updates between evaluations by the chief; None: 100 if a rule needs evaluations, else only at the end."""
+    hosts: str
+    link: str | None
+    latency: str | None
+    cpus: float | None
+    lr: float | None
+    """Learning rate; None is the workload's own."""
+    threads: int | None
+    """Compute threads of a worker; None shares the machine's cores out evenly."""
+    sample_hz: float
+    trace_every: int | None
+    """Steps between traces of engines that hide a step's phases; None is the engine's choice, 0 never."""
+    record: bool
+    """False leaves phases and samples out: for measuring what measuring costs."""
+
+
+class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A request: every tuple but `stop` is an axis, and the runs are the product of the axes."""
+
+    workload: tuple[str, ...]
+    engine: tuple[str, ...] = ("torch",)
+    strategy: tuple[str, ...] = ("single",)
+    layout: tuple[str | None, ...] = (None,)
+    batch: tuple[int, ...] = (100,)
+    seed: tuple[int, ...] = (1,)
+    eval_every: tuple[int | None, ...] = (None,)
+    hosts: tuple[str, ...] = ("local",)
+    link: tuple[str | None, ...] = (None,)
+    latency: tuple[str | None, ...] = (None,)
+    cpus: tuple[float | None, ...] = (None,)
+    lr: tuple[float | None, ...] = (None,)
+    threads: tuple[int | None, ...] = (None,)
+    sample_hz: tuple[float, ...] = (10.0,)
+    trace_every: tuple[int | None, ...] = (None,)
+    record: tuple[bool, ...] = (True,)
+    stop: tuple[StopRule, ...] = (StopRule("epochs", 1),)
+    repeat: int = 1
+    name: str | None = None
+    """Names the sweep; running the same name again finishes what is not done."""
+    runs: str = "runs"
+
+
+AXES = tuple(
+    field for field in Experiment.__struct_fields__ if field not in ("stop", "repeat", "name", "runs")
+)

@@ -1,0 +1,127 @@
+"""Flags, TOML and keyword arguments become the same Experiment, checked field by field."""
+
+import math
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from paceline import units
+from paceline.errors import SpecError, unknown
+from paceline.spec.experiment import AXES, Experiment
+from paceline.spec.stop import StopRule, parse_rules
+
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,47}")
+_FIELDS = Experiment.__struct_fields__
+
+
+def experiment(fields: Mapping[str, Any]) -> Experiment:
+    """The typed request; any field may be a single value or a list, text is read as a flag would be."""
+    values: dict[str, Any] = {}
+    for key, value in fields.items():
+        if key not in _FIELDS:
+            raise SpecError(unknown("field", key, _FIELDS))
+        values[key] = _stop(value) if key == "stop" else _axis(value) if key in AXES else value
+    if not values.get("workload"):
+        raise SpecError("no workload: say which, e.g. paceline run logreg")
+    try:
+        made = msgspec.convert(values, Experiment, strict=False)
+    except msgspec.ValidationError as error:
+        raise SpecError(_readable(error)) from None
+    _check(made)
+    return made
+
+
+def load_toml(path: Path) -> dict[str, Any]:
+    """The fields of a spec file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SpecError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SpecError(f"{path} is not valid TOML: {error}") from None
+
+
+def split_list(text: str) -> list[str]:
+    """`a, b` -> ["a", "b"]; an empty item is an error, since it is always a slip."""
+    items = [item.strip() for item in text.split(",")]
+    if not all(items):
+        raise SpecError(f"list '{text}' has an empty item: separate values by single commas")
+    return items
+
+
+def assignments(pairs: Sequence[str]) -> dict[str, list[str]]:
+    """`--set key=value` pairs as fields."""
+    fields = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not value:
+            raise SpecError(f"--set '{pair}' is not understood: write --set key=value")
+        fields[key.strip()] = split_list(value)
+    for key in fields:
+        if key not in AXES:
+            raise SpecError(unknown("field", key, AXES))
+    return fields
+
+
+def _axis(value: Any) -> list[Any]:
+    items = list(value) if isinstance(value, (list, tuple)) else [value]
+    if not items:
+        raise SpecError("a list of values is empty: give at least one")
+    return items
+
+
+def _stop(value: Any) -> tuple[StopRule, ...]:
+    if isinstance(value, Mapping):
+        value = [f"{kind}={number}" for kind, number in value.items()]
+    rules = value if isinstance(value, (list, tuple)) else [value]
+    if not rules:
+        raise SpecError("no stop rule: give at least one, e.g. steps=2000")
+    return tuple(rule.checked() if isinstance(rule, StopRule) else parse_rules([str(rule)])[0] for rule in rules)
+
+
+def _readable(error: msgspec.ValidationError) -> str:
+    """msgspec's `Expected `int`, got `str` - at `$.batch[0]`` in our words."""
+    text = str(error).replace("`", "")
+    problem, _, place = text.partition(" - at $.")
+    field = place.split("[")[0] if place else "the spec"
+    return f"{field}: {problem[:1].lower()}{problem[1:]}"
+
+
+def _check(made: Experiment) -> None:
+    _whole_and_positive("batch", made.batch)
+    _whole_and_positive("eval-every", made.eval_every)
+    _whole_and_positive("threads", made.threads)
+    _whole_and_positive("repeat", (made.repeat,))
+    for seed in made.seed:
+        if not 0 <= seed < 2**31:
+            raise SpecError(f"seed {seed}: must be from 0 to {2**31 - 1}")
+    for lr in made.lr:
+        if lr is not None and not 0 < lr < math.inf:
+            raise SpecError(f"lr {lr}: must be above 0 and finite")
+    for cpus in made.cpus:
+        if cpus is not None and not 0.01 <= cpus <= 4096:
+            raise SpecError(f"cpus {cpus}: must be from 0.01 to 4096")
+    for hz in made.sample_hz:
+        if not 0.1 <= hz <= 100:
+            raise SpecError(f"sample_hz {hz}: must be from 0.1 to 100")
+    for every in made.trace_every:
+        if every is not None and every < 0:
+            raise SpecError(f"trace_every {every}: must be 0 (never) or more")
+    for link in made.link:
+        if link is not None:
+            units.bits_per_second(link)
+    for latency in made.latency:
+        if latency is not None:
+            units.seconds(latency)
+    if made.name is not None and not NAME.fullmatch(made.name):
+        raise SpecError(f"name '{made.name}': use 1 to 48 of a-z, 0-9 and '-', starting with a letter or digit")
+
+
+def _whole_and_positive(field: str, values: Sequence[int | None]) -> None:
+    for value in values:
+        if value is not None and value < 1:
+            raise SpecError(f"{field} {value}: must be 1 or more")

@@ -1,0 +1,69 @@
+"""What is measured while a run goes on, appended frame by frame; a torn tail costs only itself."""
+
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from paceline.agent.protocol import HostSample
+
+_FRAME = struct.Struct("<II")
+_MAX_BYTES = 2**28
+
+
+class TaskAdded(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    task: str
+    host: str
+
+
+class ClockOffset(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Add `offset_ns` to a time of this host to get the run's time, which is 0 at the run's start."""
+
+    host: str
+    offset_ns: int
+    uncertainty_ns: int
+
+
+class TaskRecords(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    task: str
+    data: bytes
+
+
+class HostSamples(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    host: str
+    samples: list[HostSample]
+
+
+Entry = TaskAdded | ClockOffset | TaskRecords | HostSamples
+
+
+class Journal:
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("ab", buffering=0)
+        self._encoder = msgspec.msgpack.Encoder()
+
+    def add(self, entry: Entry) -> None:
+        body = self._encoder.encode(entry)
+        self._file.write(_FRAME.pack(len(body), zlib.crc32(body)) + body)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read(path: Path) -> Iterator[Entry]:
+    """Entries up to the first that is torn or damaged."""
+    decoder = msgspec.msgpack.Decoder(Entry)
+    with path.open("rb") as file:
+        while len(head := file.read(_FRAME.size)) == _FRAME.size:
+            size, checksum = _FRAME.unpack(head)
+            if size > _MAX_BYTES:
+                return
+            body = file.read(size)
+            if len(body) < size or zlib.crc32(body) != checksum:
+                return
+            try:
+                yield decoder.decode(body)
+            except msgspec.MsgspecError:
+                return

@@ -1,0 +1,120 @@
+"""The one place that knows the name of every file of a run."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from paceline.errors import StoreError
+
+RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+
+
+class RunPaths:
+    """A run's directory. Files appear whole, by rename; what streams in is appended."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.id = directory.name
+        self.spec = directory / "spec.toml"
+        self.result = directory / "result.json"
+        self.steps = directory / "steps.parquet"
+        self.samples = directory / "samples.parquet"
+        self.events = directory / "events.jsonl"
+        self.journal = directory / "journal.bin"
+        """What was measured so far, while the run is under way or if it was killed."""
+        self.lock = directory / "lock"
+        """Held by the controller for as long as it lives."""
+        self.logs = directory / "logs"
+        self.tensorboard = directory / "tensorboard"
+        self.checkpoints = directory / "checkpoints"
+        self.spool = directory / "spool"
+        """Scratch space of agents on this machine."""
+
+    def log(self, name: str) -> Path:
+        return self.logs / f"{name}.log"
+
+    def board(self, task: str) -> Path:
+        return self.tensorboard / task
+
+    def create_folders(self) -> None:
+        for folder in (self.logs, self.tensorboard, self.checkpoints, self.spool):
+            folder.mkdir()
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """The file is there complete or not at all."""
+    temporary = path.with_name(path.name + ".partial")
+    temporary.write_bytes(data)
+    os.replace(temporary, path)
+
+
+def create_run(runs: Path, name: str) -> RunPaths:
+    """A new directory `name-1`, `name-2`, …: never one that exists, whoever else is making some."""
+    try:
+        runs.mkdir(parents=True, exist_ok=True)
+        taken = [int(match[1]) for entry in runs.iterdir() if (match := re.fullmatch(rf"{name}-(\d+)", entry.name))]
+        number = max(taken, default=0) + 1
+        while True:
+            directory = runs / f"{name}-{number}"
+            try:
+                directory.mkdir()
+            except FileExistsError:
+                number += 1
+                continue
+            paths = RunPaths(directory)
+            paths.create_folders()
+            return paths
+    except OSError as error:
+        raise StoreError(f"cannot write to the runs directory {runs}: {error.strerror}; choose one with --runs") from None
+
+
+def check_writable(runs: Path) -> None:
+    """Refuse before anything starts if runs cannot be kept there."""
+    existing = next(parent for parent in (runs, *runs.absolute().parents) if parent.exists())
+    if not existing.is_dir():
+        raise StoreError(f"the runs directory {runs} cannot be made: {existing} is a file; choose one with --runs")
+    if not os.access(existing, os.W_OK | os.X_OK) or not _really_writable(existing):
+        raise StoreError(f"cannot write to the runs directory {runs}: permission denied; choose one with --runs")
+
+
+def _really_writable(directory: Path) -> bool:
+    """access(2) says yes to root on a read-only file system; only trying tells."""
+    probe = directory / f".paceline-probe-{os.getpid()}"
+    try:
+        probe.touch()
+        probe.unlink()
+    except OSError:
+        return False
+    return True
+
+
+def all_runs(runs: Path) -> Iterator[RunPaths]:
+    """Every run below `runs`, oldest first."""
+    try:
+        found = [RunPaths(entry) for entry in runs.iterdir() if (entry / "spec.toml").is_file()]
+    except FileNotFoundError:
+        return iter(())
+    except OSError as error:
+        raise StoreError(f"cannot read the runs directory {runs}: {error.strerror}") from None
+    return iter(sorted(found, key=lambda paths: (paths.spec.stat().st_mtime_ns, paths.id)))
+
+
+def find_run(runs: Path, asked: str) -> RunPaths:
+    """A run by its directory, its id, a unique beginning of its id, or `latest`."""
+    if "/" in asked and (Path(asked) / "spec.toml").is_file():
+        return RunPaths(Path(asked))
+    known = list(all_runs(runs))
+    if not known:
+        raise StoreError(f"no runs in {runs}: make one with paceline run, or say where they are with --runs")
+    if asked == "latest":
+        return known[-1]
+    exact = [paths for paths in known if paths.id == asked]
+    found = exact or [paths for paths in known if paths.id.startswith(asked)]
+    if not found:
+        from paceline.errors import unknown
+
+        raise StoreError(unknown("run", asked, [paths.id for paths in known[-8:]]))
+    if len(found) > 1:
+        raise StoreError(f"'{asked}' fits {len(found)} runs ({', '.join(p.id for p in found[:4])}, …): say more of it")
+    return found[0]

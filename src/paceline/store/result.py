@@ -1,0 +1,128 @@
+"""The result of a run: plain data, every field with its unit in its name. The JSON contract is this file."""
+
+from typing import Any, Literal
+
+import msgspec
+
+Status = Literal["ok", "failed", "diverged", "aborted"]
+
+
+class Final(msgspec.Struct, kw_only=True):
+    loss: float | None
+    accuracy: float | None
+
+
+class Reached(msgspec.Struct, kw_only=True):
+    rule: str
+    at_s: float
+    """Seconds of training until the rule held."""
+    at_update: int
+
+
+class Staleness(msgspec.Struct, kw_only=True):
+    mean: float
+    p95: float
+    max: int
+
+
+class WorkerResult(msgspec.Struct, kw_only=True):
+    task: str
+    host: str
+    steps: int
+    phases: dict[str, float]
+    """Seconds in each phase, over the whole training."""
+    staleness: Staleness | None
+
+
+class Traffic(msgspec.Struct, kw_only=True):
+    rx_mb_s_mean: float = 0.0
+    rx_mb_s_max: float = 0.0
+    tx_mb_s_mean: float = 0.0
+    tx_mb_s_max: float = 0.0
+    rx_packets_s_mean: float = 0.0
+    tx_packets_s_mean: float = 0.0
+
+
+class Disk(msgspec.Struct, kw_only=True):
+    read_mb: float = 0.0
+    write_mb: float = 0.0
+
+
+class HostResult(msgspec.Struct, kw_only=True):
+    host: str
+    tasks: list[str]
+    cpu_cores_mean: float
+    """Cores used by the host's tasks, on average over the training."""
+    cpu_cores_max: float
+    busiest_core_max: float
+    """Share of its time that the busiest core of the machine was busy, at its height."""
+    memory_mb_max: float
+    external: Traffic
+    loopback: Traffic
+    disk: Disk
+    scope: dict[str, str]
+    """Whose figures these are, where not the host's alone."""
+
+
+class Verdict(msgspec.Struct, kw_only=True):
+    cause: str
+    where: str
+    share: float
+    evidence: list[str]
+    remedy: list[str]
+
+
+class Incident(msgspec.Struct, kw_only=True):
+    t_s: float
+    what: str
+    task: str | None = None
+    host: str | None = None
+
+
+class Result(msgspec.Struct, kw_only=True):
+    run: str
+    workload: str
+    engine: str
+    strategy: str
+    layout: str
+    batch: int
+    seed: int
+    repeat: int
+    status: Status
+    reason: str | None
+    tainted: bool
+    updates: int
+    examples: int
+    train_s: float
+    """From the moment all workers were in until the last update."""
+    total_s: float
+    """From the start of the hosts until everything was collected."""
+    first_step_s: float | None
+    """From the start of the hosts until every worker had made its first step."""
+    updates_per_s: float
+    examples_per_s: float
+    final: Final
+    reached: Reached | None
+    workers: list[WorkerResult]
+    hosts: list[HostResult]
+    verdict: Verdict
+    incidents: list[Incident]
+    dir: str
+    # Added to the contract's keys:
+    hosts_kind: str
+    settings: dict[str, Any]
+    """What else was asked for: link, cpus, lr, threads, …"""
+    data: str
+    """Which data was really used."""
+    started_at: str
+    key: str
+    """Equal for runs of equal specs; a sweep finds its finished runs by it."""
+    schema: int = 1
+
+
+def encode(result: Result) -> bytes:
+    return msgspec.json.encode(result)
+
+
+def decode(data: bytes) -> Result:
+    return msgspec.json.decode(data, type=Result)

@@ -1,0 +1,121 @@
+"""Journal entries become the two tables of a run: steps and samples, all times on the run's clock."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from paceline.agent.protocol import HostSample, LinkCount
+from paceline.store.journal import ClockOffset, Entry, HostSamples, TaskAdded, TaskRecords
+from paceline.train.recorder import FINAL, RECORD_FORMAT, TRACED, Kind
+
+_FIELDS = ("start_ns", "duration_ns", "step", "update", "staleness", "value", "value2", "kind", "flags")
+_NUMPY = {"Q": "<u8", "I": "<u4", "i": "<i4", "f": "<f4", "B": "u1"}
+RECORD_DTYPE = np.dtype(
+    [(name, _NUMPY[code]) for name, code in zip(_FIELDS, re.findall("[A-Za-wyz]", RECORD_FORMAT), strict=True)]
+    + [("pad", "<u2")]
+)
+
+STEPS_SCHEMA: dict[str, Any] = {
+    "task": pl.String,
+    "host": pl.String,
+    "kind": pl.String,
+    "step": pl.UInt32,
+    "update": pl.UInt32,
+    "t_s": pl.Float64,
+    "duration_s": pl.Float64,
+    "loss": pl.Float32,
+    "accuracy": pl.Float32,
+    "staleness": pl.Int32,
+    "traced": pl.Boolean,
+    "final": pl.Boolean,
+}
+_COUNTS = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets")
+_TASK = pl.Struct({"task": pl.String, "cpu_s": pl.Float64, "rss_bytes": pl.Int64, "threads": pl.Int64})
+SAMPLES_SCHEMA: dict[str, Any] = {
+    "host": pl.String,
+    "t_s": pl.Float64,
+    "cpu_s": pl.Float64,
+    "cores_busy_s": pl.List(pl.Float64),
+    "memory_bytes": pl.Int64,
+    **{f"{side}_{count}": pl.Int64 for side in ("external", "loopback") for count in _COUNTS},
+    "disk_read_bytes": pl.Int64,
+    "disk_write_bytes": pl.Int64,
+    "tasks": pl.List(_TASK),
+}
+
+
+def decode(data: bytes) -> np.ndarray:
+    """Records as a structured array; a torn tail is left out."""
+    return np.frombuffer(data, RECORD_DTYPE, count=len(data) // RECORD_DTYPE.itemsize)
+
+
+def build(entries: Iterable[Entry]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """(steps, samples)."""
+    offsets: dict[str, int] = {}
+    hosts: dict[str, str] = {}
+    chunks: dict[str, list[bytes]] = {}
+    samples: dict[str, list[HostSample]] = {}
+    for entry in entries:
+        match entry:
+            case TaskAdded(task, host):
+                hosts[task] = host
+            case ClockOffset(host, offset_ns, _):
+                offsets[host] = offset_ns
+            case TaskRecords(task, data):
+                chunks.setdefault(task, []).append(data)
+            case HostSamples(host, more):
+                samples.setdefault(host, []).extend(more)
+    steps = [_steps(task, hosts.get(task, "?"), b"".join(data), offsets) for task, data in sorted(chunks.items())]
+    hosts_samples = [_samples(host, taken, offsets.get(host, 0)) for host, taken in sorted(samples.items())]
+    return (
+        pl.concat(steps) if steps else pl.DataFrame(schema=STEPS_SCHEMA),
+        pl.concat(hosts_samples) if hosts_samples else pl.DataFrame(schema=SAMPLES_SCHEMA),
+    )
+
+
+def _steps(task: str, host: str, data: bytes, offsets: dict[str, int]) -> pl.DataFrame:
+    records = decode(data)
+    names = np.array([kind.name.lower() for kind in Kind])
+    is_eval = records["kind"] == Kind.EVAL
+    start = records["start_ns"].astype(np.int64) + offsets.get(host, 0)
+    return pl.DataFrame(
+        {
+            "task": pl.repeat(task, len(records), eager=True),
+            "host": pl.repeat(host, len(records), eager=True),
+            "kind": names[np.minimum(records["kind"], len(names) - 1)],
+            "step": records["step"],
+            "update": records["update"],
+            "t_s": start / 1e9,
+            "duration_s": records["duration_ns"] / 1e9,
+            "loss": records["value"],
+            "accuracy": np.where(is_eval, records["value2"], np.float32("nan")),
+            "staleness": records["staleness"],
+            "traced": (records["flags"] & TRACED) > 0,
+            "final": (records["flags"] & FINAL) > 0,
+        },
+        schema=STEPS_SCHEMA,
+    )
+
+
+def _samples(host: str, taken: list[HostSample], offset_ns: int) -> pl.DataFrame:
+    columns: dict[str, list[Any]] = {
+        "host": [host] * len(taken),
+        "t_s": [(sample.t_ns + offset_ns) / 1e9 for sample in taken],
+        "cpu_s": [sample.cpu_s for sample in taken],
+        "cores_busy_s": [sample.cores_busy_s for sample in taken],
+        "memory_bytes": [sample.memory_bytes for sample in taken],
+        "disk_read_bytes": [sample.disk_read_bytes for sample in taken],
+        "disk_write_bytes": [sample.disk_write_bytes for sample in taken],
+        "tasks": [
+            [{"task": t.task, "cpu_s": t.cpu_s, "rss_bytes": t.rss_bytes, "threads": t.threads} for t in sample.tasks]
+            for sample in taken
+        ],
+    }
+    for side in ("external", "loopback"):
+        counts: list[LinkCount] = [getattr(sample, side) for sample in taken]
+        for count in _COUNTS:
+            columns[f"{side}_{count}"] = [getattr(link, count) for link in counts]
+    return pl.DataFrame(columns, schema=SAMPLES_SCHEMA)

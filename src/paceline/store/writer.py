@@ -1,0 +1,94 @@
+"""Everything a run leaves on disk while it goes on. Appends are small and unbuffered: a kill loses nothing written."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tomli_w
+from filelock import FileLock
+
+from paceline.errors import StoreError
+from paceline.plan.place import RunPlan
+from paceline.store import tables
+from paceline.store.journal import Entry, Journal, read
+from paceline.store.paths import RunPaths, create_run, write_whole
+from paceline.train.recorder import clock_ns
+
+_ATTACHED_BYTES = 4 * 2**30
+
+
+class RunWriter:
+    """Owns a new run directory; holds its lock until closed or killed."""
+
+    def __init__(self, runs: Path, name: str, plan: RunPlan) -> None:
+        self.paths = create_run(runs, name)
+        self._lock = FileLock(self.paths.lock)
+        self._lock.acquire()
+        self._started_ns = clock_ns()
+        self._journal = Journal(self.paths.journal)
+        self._events = self.paths.events.open("ab", buffering=0)
+        write_whole(self.paths.spec, tomli_w.dumps(_spec_fields(plan)).encode())
+
+    @property
+    def zero_ns(self) -> int:
+        """The controller's clock at the run's time 0."""
+        return self._started_ns
+
+    def now_s(self) -> float:
+        return (clock_ns() - self._started_ns) / 1e9
+
+    def event(self, name: str, **fields: Any) -> None:
+        fields = {"t_s": round(self.now_s(), 6), "event": name, **fields}
+        self._events.write(msgspec.json.encode(fields) + b"\n")
+
+    def add(self, entry: Entry) -> None:
+        self._journal.add(entry)
+
+    def log(self, name: str, text: bytes) -> None:
+        with self.paths.log(name).open("ab") as file:
+            file.write(text)
+
+    def attach(self, task: str, kind: str, name: str, data: bytes, *, last: bool) -> None:
+        """A part of a file that a task leaves with the run."""
+        folder = {"checkpoint": self.paths.checkpoints, "tensorboard": self.paths.board(task)}.get(kind)
+        if folder is None or Path(name).name != name:
+            raise StoreError(f"{task} sent a file of kind '{kind}' named '{name}': refused")
+        folder.mkdir(exist_ok=True)
+        partial = folder / f"{name}.partial"
+        with partial.open("ab") as file:
+            if file.tell() + len(data) > _ATTACHED_BYTES:
+                raise StoreError(f"{task}'s {name} is larger than {_ATTACHED_BYTES} bytes")
+            file.write(data)
+        if last:
+            partial.replace(folder / name)
+
+    def close(self) -> None:
+        """Turn the journal into tables and let go of the run."""
+        self._journal.close()
+        self._events.close()
+        consolidate(self.paths)
+        shutil.rmtree(self.paths.spool, ignore_errors=True)
+        self._lock.release()
+        self.paths.lock.unlink(missing_ok=True)
+
+
+def consolidate(paths: RunPaths) -> None:
+    """Journal -> parquet. Done again without harm if it was cut short."""
+    if not paths.journal.exists():
+        return
+    steps, samples = tables.build(read(paths.journal))
+    for table, target in ((steps, paths.steps), (samples, paths.samples)):
+        partial = target.with_name(target.name + ".partial")
+        table.write_parquet(partial)
+        partial.replace(target)
+    paths.journal.unlink()
+
+
+def _spec_fields(plan: RunPlan) -> dict[str, Any]:
+    """The run as a spec file: `paceline run` on it makes the same run again."""
+    fields = {key: value for key, value in msgspec.to_builtins(plan.spec).items() if value is not None}
+    del fields["repeat"]
+    fields["stop"] = [str(rule) for rule in plan.spec.stop]
+    fields["layout"] = str(plan.layout)
+    return fields

@@ -1,0 +1,68 @@
+"""The process of one task: it runs an engine and always leaves an outcome or a traceback."""
+
+import argparse
+import faulthandler
+import logging
+import os
+import sys
+import traceback
+from pathlib import Path
+
+from paceline.errors import PacelineError
+from paceline.task.channel import Channel
+from paceline.task.lifeline import die_with_parent, join_cgroups
+from paceline.train.context import Outcome, TaskContext
+
+
+def main() -> None:
+    die_with_parent()
+    arguments = _arguments()
+    join_cgroups(arguments.cgroup)
+    faulthandler.enable()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    channel = Channel.take_over_stdio()
+    try:
+        channel.finished(_run(channel, Path(arguments.records)))
+        code = 0
+    except BaseException as error:
+        text = traceback.format_exc()
+        logging.getLogger("paceline").error("%s", text)
+        channel.failed(_one_line(error), text)
+        code = 1
+    sys.stderr.flush()
+    # Not sys.exit: frameworks' own threads may hang in their clean-up, and all that matters is sent.
+    os._exit(code)
+
+
+def _run(channel: Channel, records: Path) -> Outcome:
+    from paceline.data.registry import load
+    from paceline.engines.registry import ENGINES
+    from paceline.train.recorder import Recorder, SilentRecorder
+    from paceline.workloads.registry import WORKLOADS
+
+    job = channel.job
+    workload = WORKLOADS[job.workload]
+    context = TaskContext(
+        job=job,
+        workload=workload,
+        data=load(workload.dataset, job.data),
+        recorder=(Recorder if job.record else SilentRecorder)(records),
+        rendezvous=channel,
+    )
+    return ENGINES[job.engine].run(job.role, context)
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split())[:300]
+    return text if isinstance(error, PacelineError) else f"{type(error).__name__}: {text}"
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="paceline.task")
+    parser.add_argument("--records", required=True)
+    parser.add_argument("--cgroup", action="append", default=[])
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""A task's line to the controller, relayed by its agent over this process's stdin and stdout."""
+
+import os
+import threading
+from typing import BinaryIO
+
+import msgspec
+
+from paceline.agent.protocol import (
+    Attached,
+    Bound,
+    Failed,
+    Finished,
+    Go,
+    Halt,
+    Message,
+    Peers,
+    Ready,
+    Receiver,
+    Sender,
+    TaskHears,
+)
+from paceline.train.context import Job, Outcome
+
+_CHUNK_BYTES = 4 * 2**20
+EXIT_ORPHANED = 70
+
+
+class Channel:
+    """Implements Rendezvous. When the pipe closes, the run is over and this process ends at once."""
+
+    def __init__(self, stdin: BinaryIO, stdout: BinaryIO) -> None:
+        self.halted = threading.Event()
+        self._sender = Sender(stdout)
+        self._job = Receiver[Job](stdin, Job).receive()
+        self._hears = Receiver[TaskHears](stdin, TaskHears)
+        self._peers: dict[str, dict[str, str]] = {}
+        self._introduced, self._opened = threading.Event(), threading.Event()
+        self._met = False
+        threading.Thread(target=self._listen, name="channel", daemon=True).start()
+
+    @classmethod
+    def take_over_stdio(cls) -> "Channel":
+        """Keep stdin and stdout for the channel: what frameworks print goes to stderr, the task's log."""
+        stdin, stdout = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(2, 1)
+        return cls(stdin, stdout)
+
+    @property
+    def job(self) -> Job:
+        if self._job is None:
+            os._exit(EXIT_ORPHANED)
+        return self._job
+
+    def meet(self, addresses: dict[str, str]) -> dict[str, dict[str, str]]:
+        self._met = True
+        self._say(Bound(addresses))
+        self._introduced.wait()
+        return self._peers
+
+    def start_together(self) -> None:
+        if not self._met:
+            self.meet({})
+        self._say(Ready())
+        self._opened.wait()
+
+    def attach(self, kind: str, name: str, data: bytes) -> None:
+        for start in range(0, max(len(data), 1), _CHUNK_BYTES):
+            part = data[start : start + _CHUNK_BYTES]
+            self._say(Attached(kind, name, part, last=start + _CHUNK_BYTES >= len(data)))
+
+    def finished(self, outcome: Outcome) -> None:
+        self._say(Finished(msgspec.Raw(msgspec.msgpack.encode(outcome))))
+
+    def failed(self, user_line: str, traceback: str) -> None:
+        self._say(Failed(user_line, traceback))
+
+    def _say(self, message: Message) -> None:
+        try:
+            self._sender.send(message)
+        except OSError:
+            os._exit(EXIT_ORPHANED)
+
+    def _listen(self) -> None:
+        while message := self._hears.receive():
+            match message:
+                case Peers(addresses):
+                    self._peers = addresses
+                    self._introduced.set()
+                case Go():
+                    self._opened.set()
+                case Halt():
+                    self.halted.set()
+        os._exit(EXIT_ORPHANED)

@@ -1,0 +1,92 @@
+"""What a task knows and whom it can talk to: the one value every engine is given."""
+
+import threading
+from typing import Protocol
+
+import msgspec
+
+from paceline.data.dataset import Dataset, Ready
+from paceline.spec.stop import StopRule
+from paceline.train.recorder import Recorder
+from paceline.workloads.workload import Workload
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One task's orders, decided by the plan."""
+
+    run: str
+    task: str
+    role: str
+    index: int
+    workers: int
+    servers: int
+    address: str
+    """This host's own address: bind here and nowhere else."""
+    workload: str
+    data: Ready
+    engine: str
+    strategy: str
+    synchronous: bool
+    batch: int
+    seed: int
+    lr: float
+    stop: tuple[StopRule, ...]
+    update_limit: int | None
+    updates_per_epoch: int
+    eval_every: int | None
+    threads: int
+    trace_every: int | None
+    record: bool
+    secrets: dict[str, str]
+    """Keys made for this run, by purpose; they travel only through the agents' pipes."""
+
+    @property
+    def is_chief(self) -> bool:
+        return self.role == "w" and self.index == 0
+
+
+class Outcome(msgspec.Struct, kw_only=True):
+    """What a task says of itself when it is done. Times are of its own monotonic clock."""
+
+    steps: int = 0
+    started_ns: int = 0
+    """When the barrier opened."""
+    ended_ns: int = 0
+    """When the last step ended."""
+    updates: int = 0
+    """The global update counter as this task last saw it."""
+    loss: float | None = None
+    accuracy: float | None = None
+    """Of the final evaluation, by the chief."""
+    reached: str | None = None
+    """The stop rule that ended the run, by the chief."""
+    reached_ns: int = 0
+    reached_update: int = 0
+    diverged: bool = False
+
+
+class Rendezvous(Protocol):
+    """How a task finds its peers and starts with them."""
+
+    halted: threading.Event
+    """Set when the user wants the run to end early, in good order."""
+
+    def meet(self, addresses: dict[str, str]) -> dict[str, dict[str, str]]:
+        """Tell where this task listens; returns everyone's addresses, by task, once all have told."""
+        ...
+
+    def start_together(self) -> None:
+        """Say this task is ready and wait until all are."""
+        ...
+
+    def attach(self, kind: str, name: str, data: bytes) -> None:
+        """Leave a file with the run."""
+        ...
+
+
+class TaskContext(msgspec.Struct, frozen=True, kw_only=True):
+    job: Job
+    workload: Workload
+    data: Dataset
+    recorder: Recorder
+    rendezvous: Rendezvous

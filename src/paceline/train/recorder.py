@@ -1,0 +1,176 @@
+"""Step records: fixed-size, in a memory-mapped file, so that they cost little and survive kill -9.
+
+A task writes; its agent reads the same file and ships what is new. The file is a header and then
+records; the count in the header is raised after a record is whole, so a reader never sees a torn one.
+"""
+
+import mmap
+import os
+import struct
+import time
+from enum import IntEnum
+from pathlib import Path
+from types import TracebackType
+
+
+class Kind(IntEnum):
+    """What a record tells. The first seven are the phases of a step."""
+
+    DATA = 0
+    PULL = 1
+    COMPUTE = 2
+    PUSH = 3
+    WAIT = 4
+    EVAL = 5
+    CHECKPOINT = 6
+    FUSED = 7
+    """Pull, compute and push in one call of the framework that cannot be told apart while it runs."""
+    STEP = 8
+    """A whole step: `update`, `staleness`, and the loss as `value`."""
+
+
+PHASES = tuple(kind for kind in Kind if kind <= Kind.CHECKPOINT)
+
+TRACED = 1
+"""Flag: the step was traced, so its phases are known but its duration is not a fair one."""
+FINAL = 2
+"""Flag: the evaluation after the last update."""
+
+RECORD_FORMAT = "<QQIIiffBBxx"
+"""start_ns, duration_ns, step, update, staleness, value, value2, kind, flags"""
+_RECORD = struct.Struct(RECORD_FORMAT)
+RECORD_BYTES = _RECORD.size
+_MAGIC = b"PLREC01\n"
+_COUNT = struct.Struct("<Q")
+_COUNT_AT = 16
+_HEADER_BYTES = 64
+_GROW_RECORDS = 32_768
+_NAN = float("nan")
+clock_ns = time.monotonic_ns
+
+
+class Span:
+    """The context manager of one phase; each kind has one, used over and over."""
+
+    __slots__ = ("_kind", "_recorder", "_start")
+
+    def __init__(self, recorder: "Recorder", kind: Kind) -> None:
+        self._recorder = recorder
+        self._kind = int(kind)
+        self._start = 0
+
+    def __enter__(self) -> None:
+        self._start = clock_ns()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        start = self._start
+        self._recorder.write(self._kind, start, clock_ns() - start)
+
+
+class Recorder:
+    """Writes one task's records."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w+b", buffering=0)
+        self._file.write(_MAGIC + _COUNT.pack(RECORD_BYTES) + _COUNT.pack(0))
+        self._capacity = 0
+        self._count = 0
+        self._grow()
+        self.step_number = 0
+        self.step_flags = 0
+        self.data = Span(self, Kind.DATA)
+        self.pull = Span(self, Kind.PULL)
+        self.compute = Span(self, Kind.COMPUTE)
+        self.push = Span(self, Kind.PUSH)
+        self.wait = Span(self, Kind.WAIT)
+        self.checkpoint = Span(self, Kind.CHECKPOINT)
+        self.fused = Span(self, Kind.FUSED)
+
+    def write(
+        self,
+        kind: int,
+        start_ns: int,
+        duration_ns: int,
+        update: int = 0,
+        staleness: int = -1,
+        value: float = _NAN,
+        value2: float = _NAN,
+        flags: int = 0,
+    ) -> None:
+        count = self._count
+        if count == self._capacity:
+            self._grow()
+        _RECORD.pack_into(
+            self._map,
+            _HEADER_BYTES + count * RECORD_BYTES,
+            start_ns,
+            duration_ns,
+            self.step_number,
+            update,
+            staleness,
+            value,
+            value2,
+            kind,
+            flags | self.step_flags,
+        )
+        self._count = count + 1
+        _COUNT.pack_into(self._map, _COUNT_AT, count + 1)
+
+    def end_step(self, start_ns: int, update: int, loss: float, staleness: int = -1) -> None:
+        """Close the step that began at `start_ns`; what is recorded from here on belongs to the next."""
+        self.write(Kind.STEP, start_ns, clock_ns() - start_ns, update, staleness, loss)
+        self.step_number += 1
+        self.step_flags = 0
+
+    def evaluation(self, start_ns: int, update: int, loss: float, accuracy: float, *, final: bool) -> None:
+        self.write(
+            Kind.EVAL, start_ns, clock_ns() - start_ns, update, value=loss, value2=accuracy, flags=FINAL if final else 0
+        )
+
+    def close(self) -> None:
+        self._map.close()
+        self._file.close()
+
+    def _grow(self) -> None:
+        self._capacity += _GROW_RECORDS
+        size = _HEADER_BYTES + self._capacity * RECORD_BYTES
+        if self._capacity > _GROW_RECORDS:
+            self._map.close()
+        os.truncate(self._file.fileno(), size)
+        self._map = mmap.mmap(self._file.fileno(), size)
+
+
+class SilentRecorder(Recorder):
+    """Keeps nothing: for measuring what recording costs."""
+
+    def write(self, *_: object, **__: object) -> None:
+        pass
+
+
+class RecordReader:
+    """Reads what is new in another process's record file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen = 0
+
+    def new(self, at_most: int = 200_000) -> bytes:
+        """Whole records written since the last call; empty if there is no file yet."""
+        try:
+            with self._path.open("rb") as file:
+                head = file.read(_HEADER_BYTES)
+                if len(head) < _COUNT_AT + _COUNT.size or not head.startswith(_MAGIC):
+                    return b""
+                (count,) = _COUNT.unpack_from(head, _COUNT_AT)
+                wanted = min(count - self._seen, at_most)
+                if wanted <= 0:
+                    return b""
+                file.seek(_HEADER_BYTES + self._seen * RECORD_BYTES)
+                data = file.read(wanted * RECORD_BYTES)
+        except FileNotFoundError:
+            return b""
+        whole = len(data) // RECORD_BYTES
+        self._seen += whole
+        return data[: whole * RECORD_BYTES]

@@ -1,0 +1,16 @@
+"""What is trained: model, data, loss and optimizer under one name."""
+
+import msgspec
+
+from paceline.workloads.model import Model
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    summary: str
+    model: Model
+    dataset: str
+    """A name in paceline.data."""
+    train_examples: int
+    lr: float
+    """Learning rate of plain gradient descent."""

@@ -1,0 +1,374 @@
+"""Hosts in a box, for real: they talk, they are held to their link and CPU share, and they leave no trace."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from paceline.agent.protocol import AgentSays, Hello, Receiver
+from paceline.errors import HostError
+from paceline.hosts import cgroup, claim, iproute, leftovers, netns
+from paceline.hosts.box import downlink, uplink
+from paceline.hosts.kind import Host, HostRequest
+from paceline.hosts.netns import NetnsHost, NetnsHosts, enter
+
+needs_root = [
+    pytest.mark.netns,
+    pytest.mark.skipif(sys.platform != "linux", reason="network namespaces are a Linux thing"),
+    pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root"),
+]
+pytestmark = needs_root
+
+SERVE = """
+import socket, sys
+listener = socket.create_server((sys.argv[1], 0))
+print(listener.getsockname()[1], flush=True)
+connection, peer = listener.accept()
+while connection.recv(2**20): pass
+connection.sendall(peer[0].encode())
+"""
+# It stops the clock when the receiver has it all, so the rate cannot look too high.
+SEND = """
+import socket, sys, time
+connection = socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=20)
+started = time.monotonic()
+for _ in range(int(sys.argv[3])): connection.sendall(bytes(10**6))
+connection.shutdown(socket.SHUT_WR)
+seen_as = connection.recv(100).decode()
+print(seen_as, int(sys.argv[3]) / (time.monotonic() - started))
+"""
+# Each window is taken as the longest it can have been, so a late reading cannot make a rate look too high.
+WATCH = """
+import sys, time
+def received(interface):
+    before = time.monotonic()
+    with open("/proc/net/dev") as table:
+        line = next(line for line in table if line.strip().startswith(interface))
+    return before, int(line.split(":")[1].split()[0]), time.monotonic()
+last = received("eth0")
+for _ in range(20):
+    time.sleep(0.1)
+    now = received("eth0")
+    print((now[1] - last[1]) / (now[2] - last[0]) / 1e6)
+    last = now
+"""
+BURN = """
+import sys, time
+with open(sys.argv[1], "w") as group: group.write("0")
+print("in", flush=True)
+sys.stdin.readline()
+started, ticks = time.monotonic(), time.process_time()
+while time.monotonic() - started < 2: pass
+print((time.process_time() - ticks) / (time.monotonic() - started))
+"""
+# A controller that can be killed: it opens hosts, with a process in each namespace and cgroup.
+HOLD = """
+import subprocess, sys, time
+from paceline.hosts.kind import HostRequest
+from paceline.hosts.netns import NetnsHosts, enter
+wanted = [HostRequest(name=name, cpus=0.5) for name in ("h1", "h2", "h3")]
+with NetnsHosts().open(sys.argv[1], wanted) as hosts:
+    for host in hosts:
+        inside = "echo $$ > " + host.cgroups[0] + "; echo in; exec sleep 1000"
+        sleeper = subprocess.Popen(enter(host.namespace, ["sh", "-c", inside]), stdout=subprocess.PIPE)
+        sleeper.stdout.readline()
+        print(sleeper.pid, flush=True)
+    print("ready", flush=True)
+    time.sleep(1000)
+"""
+
+
+@pytest.fixture
+def token() -> str:
+    return f"test-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def holder(token: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process that holds three hosts."""
+    process = subprocess.Popen([sys.executable, "-c", HOLD, token], stdout=subprocess.PIPE, text=True)
+    yield process
+    process.kill()
+    process.communicate()
+    leftovers.clean(left_of(token))
+
+
+def requests(count: int, **wanted: float) -> list[HostRequest]:
+    return [HostRequest(name=f"h{number}", **wanted) for number in range(1, count + 1)]  # type: ignore[arg-type]
+
+
+def start(host: Host, script: str, *arguments: object) -> subprocess.Popen[str]:
+    assert isinstance(host, NetnsHost)
+    argv = enter(host.namespace, [sys.executable, "-c", script, *map(str, arguments)])
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout
+    return process.stdout.readline().strip()
+
+
+def tell(process: subprocess.Popen[str]) -> None:
+    assert process.stdin
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def transfer(sender: Host, receiver: Host, megabytes: int) -> float:
+    """MB/s that a program sees when it sends so much."""
+    server = start(receiver, SERVE, receiver.address)
+    client = start(sender, SEND, receiver.address, said(server), megabytes)
+    seen_as, rate = client.communicate()[0].split()
+    assert seen_as == sender.address
+    server.communicate()
+    return float(rate)
+
+
+def traces(token: str) -> list[str]:
+    """Everything on this machine that carries the token."""
+    places = [Path(iproute.NAMESPACES), cgroup.root(), claim.DIRECTORY]
+    return [name for place in places if place.is_dir() for name in os.listdir(place) if token in name]
+
+
+def keeper_of(token: str) -> int:
+    (pid,) = [made.keeper for made in claim.claims() if made.path.stem == token]
+    assert pid
+    return pid
+
+
+def kill_keeper(token: str) -> None:
+    pid = keeper_of(token)
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not is_running(pid))
+
+
+def left_of(token: str) -> list[leftovers.Leftover]:
+    return [left for left in leftovers.find() if token in left.name]
+
+
+def eventually(holds: Callable[[], bool], within_s: float = 20.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+
+
+def root_network() -> str:
+    commands = (["ip", "-br", "link"], ["ip", "-br", "address"], ["ip", "route", "show", "table", "all"])
+    return "".join(subprocess.run(command, capture_output=True, text=True, check=True).stdout for command in commands)
+
+
+def test_three_hosts_reach_each_other_and_the_machine_sees_nothing_of_it(token: str) -> None:
+    before = root_network()
+    with NetnsHosts().open(token, requests(3)) as hosts:
+        assert [host.name for host in hosts] == ["h1", "h2", "h3"]
+        assert len({host.address for host in hosts}) == 3
+        for sender in hosts:
+            for receiver in hosts:
+                assert transfer(sender, receiver, megabytes=1) > 0
+        assert root_network() == before
+        listed = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True).stdout
+        assert {f"pl-{token}-{name}" for name in ("h1", "h2", "h3", "sw")} <= {
+            row.split()[0] for row in listed.splitlines()
+        }
+    assert root_network() == before
+    assert not traces(token)
+
+
+@pytest.mark.parametrize("direction", ["sends", "receives"])
+def test_a_link_of_100mbit_holds_both_ways(token: str, direction: str) -> None:
+    slow, fast = HostRequest(name="h1", link_bits_s=100_000_000), HostRequest(name="h2")
+    with NetnsHosts().open(token, [slow, fast]) as (limited, other):
+        sender, receiver = (limited, other) if direction == "sends" else (other, limited)
+        assert 10 < transfer(sender, receiver, megabytes=20) < 12.5
+
+
+def test_no_tenth_of_a_second_goes_over_the_link_rate(token: str) -> None:
+    with NetnsHosts().open(token, requests(3, link_bits_s=100_000_000)) as (receiver, *senders):
+        servers = [start(receiver, SERVE, receiver.address) for _ in senders]
+        for server, sender in zip(servers, senders, strict=True):
+            start(sender, SEND, receiver.address, said(server), 1000)
+        windows = [float(line) for line in start(receiver, WATCH).communicate()[0].split()]
+        assert max(windows) < 12.5 * 1.03
+
+
+def test_half_a_cpu_is_half_a_cpu_for_all_tasks_together(token: str) -> None:
+    with NetnsHosts().open(token, requests(1, cpus=0.5)) as (host,):
+        assert isinstance(host, NetnsHost)
+        (group,) = host.cgroups
+        _give_priority(Path(group).parent)
+        burners = [start(host, BURN, group) for _ in range(2)]
+        assert [said(burner) for burner in burners] == ["in", "in"]
+        for burner in burners:
+            tell(burner)
+        used = [float(burner.communicate()[0]) for burner in burners]
+        assert sum(used) == pytest.approx(0.5, rel=0.15)
+
+
+def _give_priority(group: Path) -> None:
+    """What else runs on this machine must not take from the group's share."""
+    version_1 = group / "cpu.shares"
+    version_1.write_text("262144") if version_1.exists() else (group / "cpu.weight").write_text("10000")
+
+
+def test_the_agent_runs_inside_its_host(token: str, tmp_path: Path) -> None:
+    with NetnsHosts().open(token, requests(1, cpus=0.5)) as (host,):
+        assert isinstance(host, NetnsHost)
+        agent = host.start_agent(tmp_path / "agent.log")
+        hello = Receiver[AgentSays](agent.stdout, AgentSays).receive()
+        assert isinstance(hello, Hello)
+        assert (hello.host, hello.network) == ("h1", "host")
+        assert os.stat(f"/proc/{hello.pid}/ns/net").st_ino == os.stat(f"{iproute.NAMESPACES}/pl-{token}-h1").st_ino
+        (group,) = host.cgroups
+        assert Path(f"/proc/{hello.pid}/root{group}").exists(), "what its tasks must join, it can see"
+        agent.stdin.close()
+        assert agent.wait(20)
+
+
+def test_a_controller_killed_dead_leaves_nothing(token: str, holder: subprocess.Popen[str]) -> None:
+    sleepers = [int(said(holder)) for _ in range(3)]
+    assert said(holder) == "ready"
+    os.kill(sleepers[0], signal.SIGSTOP)
+    assert len(traces(token)) == 8  # three hosts and the switch, three cgroups, the claim
+    holder.kill()
+    eventually(lambda: not traces(token) and not any(map(is_running, sleepers)))
+
+
+def test_leftovers_of_a_killed_keeper_are_found_and_removed(token: str, holder: subprocess.Popen[str]) -> None:
+    sleepers = [int(said(holder)) for _ in range(3)]
+    assert said(holder) == "ready"
+    assert left_of(token) == []
+    kill_keeper(token)
+    assert left_of(token) == [], "the run still lives, so its hosts are not leftovers"
+    assert leftovers.clean([leftovers.Leftover("namespace", f"pl-{token}-h1")]) == []
+
+    holder.kill()
+    holder.wait()
+    left = left_of(token)
+    assert sorted(found.kind for found in left) == ["cgroup"] * 3 + ["claim"] + ["namespace"] * 4
+    assert {pid for found in left for pid in found.pids} == set(sleepers)
+    lines = leftovers.clean(left)
+    assert f"removed namespace pl-{token}-h1" in lines
+    assert f"removed cgroup paceline-{token}-h1" in lines
+    assert f"killed process {sleepers[0]} (sleep)" in lines
+    assert not traces(token)
+    assert not any(map(is_running, sleepers))
+
+
+def test_leaving_the_hosts_removes_them_even_if_the_keeper_was_killed(token: str) -> None:
+    with NetnsHosts().open(token, requests(2, cpus=0.5)):
+        kill_keeper(token)
+    assert not traces(token)
+
+
+def test_leaving_the_hosts_removes_them_even_if_the_keeper_hangs(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(netns, "_KEEPER_END_S", 0.1)
+    with NetnsHosts().open(token, requests(2, cpus=0.5)):
+        os.kill(keeper_of(token), signal.SIGSTOP)
+    assert not traces(token)
+
+
+def test_a_keeper_ignores_ctrl_c_and_cleans_up_when_terminated(token: str) -> None:
+    with NetnsHosts().open(token, requests(2)):
+        keeper = keeper_of(token)
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+            os.kill(keeper, number)
+        eventually(lambda: not traces(token))
+
+
+def test_a_run_that_raises_leaves_nothing(token: str) -> None:
+    with pytest.raises(RuntimeError, match="mid-run"), NetnsHosts().open(token, requests(2)):
+        raise RuntimeError("mid-run")
+    assert not traces(token)
+
+
+def test_a_token_in_use_is_refused_and_its_hosts_stay(token: str) -> None:
+    with NetnsHosts().open(token, requests(2)) as hosts:
+        with pytest.raises(HostError, match="doctor --clean"), NetnsHosts().open(token, requests(2)):
+            pass
+        assert transfer(hosts[0], hosts[1], megabytes=1) > 0
+
+
+def test_hosts_that_cannot_be_made_leave_nothing(token: str) -> None:
+    unmakeable = HostRequest(name="a-name-too-long-for-an-interface")
+    with pytest.raises(HostError, match="cannot be made"), NetnsHosts().open(token, [*requests(2), unmakeable]):
+        pass
+    assert not traces(token)
+
+
+def test_check_passes_without_the_administrators_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    NetnsHosts().check(requests(3, link_bits_s=10**9, cpus=0.5))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        ([HostRequest(name="h1", cpus=0)], "--cpus 0 is no usable share"),
+        ([HostRequest(name="h1", cpus=-1)], "--cpus -1"),
+        ([HostRequest(name="h1", cpus=float("nan"))], "--cpus nan"),
+        ([HostRequest(name="sw")], "'sw' cannot name a host"),
+        ([HostRequest(name="../h1")], "cannot name a host"),
+        ([HostRequest(name="h1"), HostRequest(name="h1")], "two hosts are called 'h1'"),
+    ],
+)
+def test_check_refuses_in_one_line(wanted: list[HostRequest], why: str) -> None:
+    with pytest.raises(HostError, match=why) as refused:
+        NetnsHosts().check(wanted)
+    assert "\n" not in str(refused.value)
+
+
+def test_check_refuses_another_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(sys, "platform", "darwin")
+        with pytest.raises(HostError, match="use --hosts local"):
+            NetnsHosts().check(requests(1))
+
+
+def test_check_refuses_another_user_than_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(HostError, match="needs root"):
+        NetnsHosts().check(requests(1))
+
+
+def test_check_refuses_a_machine_without_tc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(iproute, "find", lambda name: None if name == "tc" else f"/sbin/{name}")
+    with pytest.raises(HostError, match="'tc': install iproute2"):
+        NetnsHosts().check(requests(1))
+
+
+def test_check_refuses_cpus_without_a_cgroup(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cgroup, "cpu_hierarchy", lambda: None)
+    NetnsHosts().check(requests(1))
+    with pytest.raises(HostError, match="leave --cpus out"):
+        NetnsHosts().check(requests(1, cpus=0.5))
+
+
+def test_check_refuses_latency_where_the_kernel_lacks_netem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(netns, "_kernel_has", lambda queue: "netem" not in queue)
+    NetnsHosts().check(requests(1, link_bits_s=10**9, latency_s=0.0))
+    with pytest.raises(HostError, match="sch_netem"):
+        NetnsHosts().check(requests(1, latency_s=0.001))
+
+
+def test_latency_delays_what_is_sent_and_the_rate_holds_both_ways() -> None:
+    host = HostRequest(name="h1", link_bits_s=10**9, latency_s=0.005)
+    assert uplink(host) == [
+        "qdisc add dev eth0 root handle 1: netem limit 100000 delay 5000us",
+        "qdisc add dev eth0 parent 1:1 handle 10: tbf rate 1000000000bit burst 250000 latency 50ms",
+    ]
+    assert downlink(host) == ["qdisc add dev h1 root tbf rate 1000000000bit burst 250000 latency 50ms"]
+    assert uplink(HostRequest(name="h1")) == downlink(HostRequest(name="h1")) == []
