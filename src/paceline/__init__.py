@@ -1,0 +1,19 @@
+"""Train a model on a cluster, measure every step on every host, and see what sets the pace."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from paceline.store.result import Result
+
+__all__ = ["run"]
+
+
+def run(workload: str, **fields: Any) -> "list[Result]":
+    """Run an experiment from Python: the fields are those of the command line; any may be a list."""
+    from contextlib import nullcontext
+
+    from paceline import pipeline
+    from paceline.spec.load import experiment
+
+    request = experiment({"workload": workload, **fields})
+    return pipeline.run(request, lambda *_: nullcontext(lambda _moment: None), lambda *_: None)

@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import cast
 
 import psutil
 
@@ -106,7 +105,7 @@ def main() -> None:
     try:
         agent.greet()
         while (message := commands.receive()) is not None:
-            agent.handle(cast(AgentHears, message))
+            agent.handle(message)
     finally:
         try:
             agent.close()

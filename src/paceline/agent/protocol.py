@@ -225,7 +225,7 @@ class Receiver(Generic[M]):
 
     def __init__(self, stream: BinaryIO, kind: object) -> None:
         self._stream = stream
-        self._decoder: msgspec.msgpack.Decoder[M] = msgspec.msgpack.Decoder(kind)  # type: ignore[arg-type]
+        self._decoder: msgspec.msgpack.Decoder[M] = msgspec.msgpack.Decoder(kind)
 
     def receive(self) -> M | None:
         """The next message; None when the other side closed the pipe (also in mid-frame)."""

@@ -29,7 +29,9 @@ _LOG_CHUNK_BYTES = 256 * 1024
 class RunningTask:
     """Relays between a task and the controller until the task ends, and then says how it ended."""
 
-    def __init__(self, order: StartTask, spool: Path, cgroups: Sequence[str], env: Mapping[str, str], up: Sender) -> None:
+    def __init__(
+        self, order: StartTask, spool: Path, cgroups: Sequence[str], env: Mapping[str, str], up: Sender
+    ) -> None:
         self.name = order.task
         self._up = up
         records, self._log_path = spool / f"{order.task}.records", spool / f"{order.task}.log"

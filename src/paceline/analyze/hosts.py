@@ -9,7 +9,12 @@ WINDOW_S = 0.5
 
 
 def host_results(
-    samples: pl.DataFrame, *, start_s: float, end_s: float, tasks: dict[str, list[str]], scopes: dict[str, dict[str, str]]
+    samples: pl.DataFrame,
+    *,
+    start_s: float,
+    end_s: float,
+    tasks: dict[str, list[str]],
+    scopes: dict[str, dict[str, str]],
 ) -> list[HostResult]:
     return [
         _host(_between(samples.filter(pl.col("host") == host), start_s, end_s), host, mine, scopes.get(host, {}))

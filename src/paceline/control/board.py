@@ -46,7 +46,7 @@ class Board:
     def _pace(self, last: Any) -> None:
         end, step = int(last["start_ns"] + last["duration_ns"]), int(last["step"])
         if self._last and end > self._last[0]:
-            self._write(last, **{"steps_per_s": (step - self._last[1]) / (end - self._last[0]) * 1e9})
+            self._write(last, steps_per_s=(step - self._last[1]) / (end - self._last[0]) * 1e9)
         self._last = (end, step)
 
     def _write(self, record: Any, **values: float) -> None:

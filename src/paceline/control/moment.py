@@ -108,7 +108,8 @@ def _moved(first: object, last: object) -> int:
 
 def _shares(records: np.ndarray) -> dict[str, float]:
     times = {
-        kind.name.lower(): float(records["duration_ns"][records["kind"] == kind].sum()) for kind in (*PHASES, Kind.FUSED)
+        kind.name.lower(): float(records["duration_ns"][records["kind"] == kind].sum())
+        for kind in (*PHASES, Kind.FUSED)
     }
     total = sum(times.values())
     return {phase: time / total for phase, time in times.items() if time} if total else {}

@@ -61,17 +61,7 @@ class Tick(msgspec.Struct, frozen=True):
     """Time passed."""
 
 
-Event = (
-    AgentJoined
-    | AgentLost
-    | TaskBound
-    | TaskReady
-    | TaskFinished
-    | TaskFailed
-    | TaskExited
-    | Interrupted
-    | Tick
-)
+Event = AgentJoined | AgentLost | TaskBound | TaskReady | TaskFinished | TaskFailed | TaskExited | Interrupted | Tick
 
 
 # ---- instructions ----

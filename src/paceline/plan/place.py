@@ -91,7 +91,9 @@ def _fits(spec: RunSpec, layout: Layout) -> None:
     if layout.workers == 0:
         raise PlanError(f"layout '{layout}' has no worker: add a w, e.g. 'pw w w'")
     if facts.has_server and layout.servers == 0:
-        raise PlanError(f"{spec.strategy} needs a parameter server and layout '{layout}' has none: add a p, e.g. 'pw w'")
+        raise PlanError(
+            f"{spec.strategy} needs a parameter server and layout '{layout}' has none: add a p, e.g. 'pw w'"
+        )
     if not facts.has_server and layout.servers:
         raise PlanError(f"{spec.strategy} uses no parameter server and layout '{layout}' has one: leave out the p")
     if facts.one_worker and layout.workers > 1:

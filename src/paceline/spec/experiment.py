@@ -62,6 +62,4 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     runs: str = "runs"
 
 
-AXES = tuple(
-    field for field in Experiment.__struct_fields__ if field not in ("stop", "repeat", "name", "runs")
-)
+AXES = tuple(field for field in Experiment.__struct_fields__ if field not in ("stop", "repeat", "name", "runs"))

@@ -2,10 +2,10 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from paceline.errors import StoreError
+from paceline.errors import StoreError, unknown
 
 RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
@@ -66,7 +66,9 @@ def create_run(runs: Path, name: str) -> RunPaths:
             paths.create_folders()
             return paths
     except OSError as error:
-        raise StoreError(f"cannot write to the runs directory {runs}: {error.strerror}; choose one with --runs") from None
+        raise StoreError(
+            f"cannot write to the runs directory {runs}: {error.strerror}; choose one with --runs"
+        ) from None
 
 
 def check_writable(runs: Path) -> None:
@@ -112,9 +114,17 @@ def find_run(runs: Path, asked: str) -> RunPaths:
     exact = [paths for paths in known if paths.id == asked]
     found = exact or [paths for paths in known if paths.id.startswith(asked)]
     if not found:
-        from paceline.errors import unknown
-
         raise StoreError(unknown("run", asked, [paths.id for paths in known[-8:]]))
     if len(found) > 1:
         raise StoreError(f"'{asked}' fits {len(found)} runs ({', '.join(p.id for p in found[:4])}, …): say more of it")
     return found[0]
+
+
+def find_runs(runs: Path, asked: Sequence[str]) -> list[RunPaths]:
+    """Runs by id or, where a name is not one, all runs of the sweep of that name."""
+    found: dict[str, RunPaths] = {}
+    for name in asked:
+        sweep = [paths for paths in all_runs(runs) if re.fullmatch(rf"{re.escape(name)}-\d+", paths.id)]
+        for paths in sweep or [find_run(runs, name)]:
+            found[paths.id] = paths
+    return list(found.values())

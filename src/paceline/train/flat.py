@@ -1,6 +1,7 @@
 """All parameters of a model as one vector, and the vector cut into shards for several servers."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,4 +32,4 @@ def shards(size: int, servers: int) -> list[slice]:
     cuts = [0]
     for number in range(servers):
         cuts.append(cuts[-1] + share + (number < rest))
-    return [slice(a, b) for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [slice(a, b) for a, b in pairwise(cuts)]

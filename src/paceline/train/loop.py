@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 from safetensors.numpy import save
 
 from paceline.spec.stop import StopRule, first_that_holds
@@ -123,7 +124,8 @@ def _batches(context: TaskContext) -> Batches:
 
 def _test_chunks(context: TaskContext) -> list[tuple[Images, Labels]]:
     data = context.data
+    images = (data.test_x * data.scale).astype(np.float32)
     return [
-        ((data.test_x[start : start + _EVAL_CHUNK] * data.scale).astype("float32"), data.test_y[start : start + _EVAL_CHUNK])
-        for start in range(0, len(data.test_x), _EVAL_CHUNK)
+        (images[start : start + _EVAL_CHUNK], data.test_y[start : start + _EVAL_CHUNK])
+        for start in range(0, len(images), _EVAL_CHUNK)
     ]

@@ -136,9 +136,8 @@ class Recorder:
     def _grow(self) -> None:
         self._capacity += _GROW_RECORDS
         size = _HEADER_BYTES + self._capacity * RECORD_BYTES
-        if self._capacity > _GROW_RECORDS:
-            self._map.close()
         os.truncate(self._file.fileno(), size)
+        # The old mapping is dropped, not closed: nothing else refers to it.
         self._map = mmap.mmap(self._file.fileno(), size)
 
 

@@ -69,4 +69,5 @@ def evaluate(strategy: WorkerStrategy, chunks: list[tuple[Images, Labels]]) -> E
 
 def cross_entropy(logits: NDArray[np.float32], y: Labels) -> NDArray[Any]:
     shifted = logits - logits.max(1, keepdims=True)
-    return np.log(np.exp(shifted).sum(1)) - shifted[np.arange(len(y)), y]
+    losses: NDArray[Any] = np.log(np.exp(shifted).sum(1)) - shifted[np.arange(len(y)), y]
+    return losses

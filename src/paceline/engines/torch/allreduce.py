@@ -71,6 +71,7 @@ class AllReduce:
         dist.destroy_process_group()
 
     def _differentiate(self, x: Images, y: Labels) -> float:
+        self._parallel.zero_grad(set_to_none=False)
         loss = functional.cross_entropy(self._parallel(torch.from_numpy(x)), torch.from_numpy(y))
         loss.backward()
         return loss.item()

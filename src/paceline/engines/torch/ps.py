@@ -55,7 +55,7 @@ class ServerLink:
     def receive(self, vector: NDArray[np.float32]) -> Reply:
         """The answer; parameters that come with it go to their place in `vector`."""
         try:
-            head, values = self._socket.recv_multipart(copy=self._copy)
+            head, values = self._socket.recv_multipart(0, self._copy)
         except zmq.Again:
             raise RunError(f"no answer from {self.task} for {_PATIENCE_MS // 1000} s") from None
         if not self._copy:

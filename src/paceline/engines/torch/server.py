@@ -58,7 +58,7 @@ def _shard(context: TaskContext) -> Shard:
 def _answer_until_done(router: zmq.Socket, shard: Shard) -> None:
     copy = shard.values.nbytes < ZERO_COPY_BYTES
     while not shard.done:
-        worker, *frames = router.recv_multipart(copy=copy)
+        worker, *frames = router.recv_multipart(0, copy)
         worker, *frames = (worker, *frames) if copy else (worker.bytes, *(frame.buffer for frame in frames))
         try:
             if len(frames) != 2:

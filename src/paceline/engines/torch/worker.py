@@ -1,5 +1,7 @@
 """A PyTorch worker: which class plays it in which strategy."""
 
+from collections.abc import Callable
+
 import torch
 
 from paceline.engines.torch.allreduce import AllReduce
@@ -7,8 +9,9 @@ from paceline.engines.torch.ps import ParameterServerWorker
 from paceline.engines.torch.single import Single
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.loop import train
+from paceline.train.strategy import WorkerStrategy
 
-_WORKERS = {
+_WORKERS: dict[str, Callable[[TaskContext], WorkerStrategy]] = {
     "single": Single,
     "ps-sync": ParameterServerWorker,
     "ps-async": ParameterServerWorker,

@@ -1,0 +1,30 @@
+"""paceline ls: the runs there are."""
+
+from paceline.cli.options import DEFAULT_RUNS, AsJson, Runs
+
+
+def ls(runs: Runs = DEFAULT_RUNS, json: AsJson = False) -> int:
+    """List the runs, oldest first."""
+    from pathlib import Path
+
+    from paceline.analyze.load import load_result
+    from paceline.cli.console import messages, output
+    from paceline.errors import StoreError
+    from paceline.store.paths import all_runs
+    from paceline.store.result import encode
+    from paceline.ui.tables import run_list
+
+    results = []
+    for paths in all_runs(Path(runs)):
+        try:
+            results.append(load_result(paths))
+        except StoreError as error:
+            messages().print(f"{error}", style="yellow", markup=False)
+    if json:
+        for result in results:
+            print(encode(result).decode())
+    elif results:
+        output().print(run_list(results))
+    else:
+        messages().print(f"no runs in {runs}: make one with paceline run logreg", markup=False)
+    return 0

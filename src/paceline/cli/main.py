@@ -1,0 +1,76 @@
+"""The command line: one verb a file, and the one place where user errors become a line and an exit code."""
+
+import sys
+import traceback
+from typing import Annotated
+
+import typer
+
+from paceline.cli import compare, doctor, ls, run, show, workloads
+from paceline.errors import RunError, UsageError
+
+app = typer.Typer(
+    name="paceline",
+    help="Train a model on a cluster, measure every step on every host, and see what sets the pace.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("run")(run.run)
+app.command("ls")(ls.ls)
+app.command("show")(show.show)
+app.command("compare")(compare.compare)
+app.command("workloads")(workloads.workloads)
+app.command("doctor")(doctor.doctor)
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
+) -> None:
+    if version:
+        from importlib.metadata import version as installed
+
+        print(f"paceline {installed('paceline')}")
+        raise typer.Exit
+
+
+def main() -> None:
+    sys.exit(run_command(sys.argv[1:]))
+
+
+def run_command(arguments: list[str]) -> int:
+    try:
+        code = app(args=arguments, standalone_mode=False, prog_name="paceline")
+    except UsageError as error:
+        return _refuse(str(error))
+    except RunError as error:
+        print(f"paceline: {error}", file=sys.stderr)
+        return 1
+    except (KeyboardInterrupt, typer.Abort):
+        print("paceline: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 0
+    except Exception as error:
+        # The command-line parser's own complaints carry a message for the user.
+        if hasattr(error, "format_message"):
+            return _refuse(" ".join(error.format_message().split()) or "say what to do: paceline --help")
+        return _internal(error)
+    return code if isinstance(code, int) else 0
+
+
+def _refuse(line: str) -> int:
+    print(f"paceline: {line}", file=sys.stderr)
+    return 2
+
+
+def _internal(error: Exception) -> int:
+    """A fault of ours: the traceback goes to a file, its path to the screen."""
+    import tempfile
+
+    with tempfile.NamedTemporaryFile("w", prefix="paceline-fault-", suffix=".log", delete=False) as log:
+        traceback.print_exception(error, file=log)
+    print(f"paceline: internal fault, {type(error).__name__}: {error}; the traceback is in {log.name}", file=sys.stderr)
+    return 1

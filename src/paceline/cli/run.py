@@ -1,0 +1,80 @@
+"""paceline run: train, measure, and say how it went."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from paceline.cli.options import DEFAULT_RUNS, AsJson
+
+_EXIT = {"ok": 0, "failed": 1, "diverged": 1, "aborted": 130}
+
+
+def run(
+    workload: Annotated[str, typer.Argument(help="A workload (see `paceline workloads`) or a spec.toml.")],
+    engine: Annotated[str | None, typer.Option(help="torch, tensorflow.")] = None,
+    strategy: Annotated[str | None, typer.Option(help="single, ps-sync, ps-async, allreduce.")] = None,
+    layout: Annotated[
+        str | None, typer.Option(help="single, cluster, cluster2, or hosts as words of p and w: 'pw w w'.")
+    ] = None,
+    batch: Annotated[str | None, typer.Option(help="Examples per worker and step.")] = None,
+    stop: Annotated[
+        list[str] | None,
+        typer.Option(help="steps=N, loss=X, accuracy=X, epochs=N or seconds=N; repeated, the first that holds ends."),
+    ] = None,
+    hosts: Annotated[str | None, typer.Option(help="local, or netns (Linux, root): hosts in a box.")] = None,
+    link: Annotated[str | None, typer.Option(help="Rate of each host's link, e.g. 100mbit (netns).")] = None,
+    latency: Annotated[str | None, typer.Option(help="Delay of what a host sends, e.g. 1ms (netns).")] = None,
+    cpus: Annotated[str | None, typer.Option(help="Cores each host's tasks may use, e.g. 0.5 (netns).")] = None,
+    repeat: Annotated[int | None, typer.Option(help="How often to make each run.")] = None,
+    seed: Annotated[str | None, typer.Option(help="Of the first weights and the data order.")] = None,
+    eval_every: Annotated[str | None, typer.Option(help="Updates between evaluations by the chief.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the sweep; the same name again finishes it.")] = None,
+    runs: Annotated[str | None, typer.Option(help=f"Directory that holds the runs (default {DEFAULT_RUNS}).")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Any other field: lr, threads, sample_hz, trace_every.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and start nothing.")] = False,
+    json: AsJson = False,
+) -> int:
+    """Train WORKLOAD on a cluster and measure it. Comma-separated lists make a sweep of all combinations."""
+    from paceline import pipeline
+    from paceline.cli.console import messages, output
+    from paceline.spec.load import assignments, experiment, load_toml, split_list
+    from paceline.store.result import Result, encode
+    from paceline.ui import live, tables
+    from paceline.ui.plan import plan_table
+    from paceline.ui.sentence import sentence
+
+    fields: dict[str, Any] = load_toml(Path(workload)) if workload.endswith(".toml") else {}
+    if not fields:
+        fields["workload"] = split_list(workload)
+    listed = {
+        "engine": engine, "strategy": strategy, "layout": layout, "batch": batch, "hosts": hosts, "link": link,
+        "latency": latency, "cpus": cpus, "seed": seed, "eval_every": eval_every,
+    }  # fmt: skip
+    fields |= {key: split_list(value) for key, value in listed.items() if value is not None}
+    plain = {"stop": stop, "repeat": repeat, "name": name, "runs": runs}
+    fields |= {key: value for key, value in plain.items() if value is not None}
+    fields |= assignments(set_ or [])
+    request = experiment(fields)
+
+    if dry_run:
+        output().print(plan_table(pipeline.plan(request)))
+        return 0
+
+    console, results = messages(), []
+
+    def on_result(result: Result, skipped: bool) -> None:
+        results.append(result)
+        if json:
+            print(encode(result).decode(), flush=True)
+        note = "done before" if skipped else result.status
+        console.print(f"  {result.run}: {note}" + (f", {result.reason}" if result.reason else ""), markup=False)
+
+    made = pipeline.run(request, lambda one, number, of: live.show(console, one, number, of), on_result)
+    if not json:
+        output().print(tables.details(made[0]) if len(made) == 1 else tables.comparison(made))
+        if len(made) > 1:
+            output().print("\n" + sentence(made), markup=False, highlight=False)
+    return max(_EXIT[result.status] for result in made)

@@ -1,0 +1,29 @@
+"""paceline show: one run in full."""
+
+from typing import Annotated
+
+import typer
+
+from paceline.cli.options import DEFAULT_RUNS, AsJson, Runs
+
+
+def show(
+    run: Annotated[str, typer.Argument(help="A run's id, the beginning of one, its directory, or `latest`.")],
+    runs: Runs = DEFAULT_RUNS,
+    json: AsJson = False,
+) -> int:
+    """Show what one run did: time, pace, quality, where each worker's time went, what each host did."""
+    from pathlib import Path
+
+    from paceline.analyze.load import load_result
+    from paceline.cli.console import output
+    from paceline.store.paths import find_run
+    from paceline.store.result import encode
+    from paceline.ui.tables import details
+
+    result = load_result(find_run(Path(runs), run))
+    if json:
+        print(encode(result).decode())
+    else:
+        output().print(details(result))
+    return 0

@@ -1,0 +1,29 @@
+"""A plan as a table: what would run, where, and until when."""
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from paceline.plan.place import RunPlan
+
+
+def plan_table(plans: Sequence[RunPlan]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for column in ("#", "workload", "engine", "strategy", "hosts", "tasks", "batch", "seed", "repeat", "until"):
+        table.add_column(column)
+    for number, plan in enumerate(plans, 1):
+        spec = plan.spec
+        limits = [f"{name} {value}" for name, value in (("link", spec.link), ("cpus", spec.cpus)) if value is not None]
+        table.add_row(
+            str(number),
+            spec.workload,
+            spec.engine,
+            spec.strategy,
+            " ".join([spec.hosts, *limits]),
+            ", ".join(f"{place.task}@{place.host}" for place in plan.places),
+            str(spec.batch),
+            str(spec.seed),
+            str(spec.repeat),
+            " or ".join(map(str, spec.stop)),
+        )
+    return table
