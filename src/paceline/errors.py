@@ -15,7 +15,10 @@ from difflib import get_close_matches
 
 
 class PacelineError(Exception):
-    """Base of everything Paceline raises on purpose."""
+    """Base of everything Paceline raises on purpose. Its text is one printable line, whatever was quoted in it."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__("".join(mark if mark.isprintable() else "?" for mark in " ".join(line.split())))
 
 
 class UsageError(PacelineError):

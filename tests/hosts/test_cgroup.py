@@ -53,7 +53,7 @@ def test_version_2_below_an_occupied_group_is_no_use(tmp_path: Path) -> None:
 def group() -> Iterator[Path]:
     hierarchy = cpu_hierarchy()
     assert hierarchy
-    made = hierarchy.make(f"paceline-test-{uuid.uuid4().hex[:8]}", 0.5)
+    made = hierarchy.make(f"test-paceline-{uuid.uuid4().hex[:8]}", 0.5)
     yield made
     sweep([], [made])
 

@@ -68,10 +68,11 @@ class _Task:
         self._last = ProcessCount(0.0, 0, 0, 0, 0)
 
     def count(self, counters: HostCounters, t_ns: int) -> ProcessCount:
-        if t_ns >= self._look_again_ns:
+        own = self._process.read()
+        if own and t_ns >= self._look_again_ns:  # once it is gone, its number may be another's
             self._look_again_ns = t_ns + _CHILDREN_EVERY_NS
             self._find_children(counters)
-        now = _sum([count for process in (self._process, *self._children.values()) if (count := process.read())])
+        now = _sum([count for count in (own, *(child.read() for child in self._children.values())) if count])
         last = self._last
         self._last = ProcessCount(
             max(now.cpu_s, last.cpu_s),

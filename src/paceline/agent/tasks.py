@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -60,10 +61,8 @@ class RunningTask:
         return self._process.poll() is None
 
     def tell(self, message: TaskHears) -> None:
-        try:
+        with suppress(OSError):  # It is gone; its exit will be told.
             self._down.send(message)
-        except OSError:
-            pass  # It is gone; its exit will be told.
 
     def signal(self, number: int) -> None:
         if self.alive:
@@ -81,10 +80,8 @@ class RunningTask:
         self._follower.join(timeout_s)
 
     def _write_job(self, job: msgspec.Raw) -> None:
-        try:
+        with suppress(OSError):
             self._down.send_raw(bytes(job))
-        except OSError:
-            pass
 
     def _follow(self) -> None:
         try:

@@ -4,7 +4,7 @@ from paceline.store.result import HostResult, Verdict, WorkerResult
 
 _REMEDY = {
     "data": "make the input pipeline faster or the model step larger (a larger --batch)",
-    "pull": "move fewer or closer parameters: a server on every host (--layout 'pw pw'), a larger --batch, a faster link",
+    "pull": "a server on every host (--layout 'pw pw'), a larger --batch, or a faster link",
     "push": "exchange less often (a larger --batch) or over a faster link",
     "compute": "add workers or cores; communication is not what holds this back",
     "wait": "let workers not wait for each other (--strategy ps-async), or even them out",

@@ -4,6 +4,7 @@ import queue
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -55,10 +56,8 @@ class AgentLink:
         self._thread.start()
 
     def send(self, message: AgentHears) -> None:
-        try:
+        with suppress(OSError, ValueError):  # The listener tells that it is gone.
             self._sender.send(message)
-        except (OSError, ValueError):
-            pass  # The listener tells that it is gone.
 
     def measure_clock(self) -> Clock | None:
         """The ping with the shortest way there and back bounds the offset best."""
@@ -76,10 +75,8 @@ class AgentLink:
         return best
 
     def close_stdin(self) -> None:
-        try:
+        with suppress(OSError):
             self._pipes.stdin.close()
-        except OSError:
-            pass
 
     def end(self, patience_s: float) -> None:
         """Wait for the agent to end after its stdin was closed; kill it if it does not."""

@@ -18,6 +18,7 @@ from paceline.hosts.kind import AgentPipes, Host, HostRequest
 from paceline.hosts.process import ChildAgent, agent_argv
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,14}")  # it also names a network interface: 15 characters at most
+_COMMANDS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux", "unshare": "util-linux"}
 _KEEPER_END_S = 10.0
 
 
@@ -105,7 +106,7 @@ def _check_machine() -> None:
         raise HostError("--hosts netns needs Linux network namespaces: use --hosts local here")
     if os.geteuid() != 0:
         raise HostError("--hosts netns needs root to make network namespaces: use sudo, or --hosts local")
-    for command, package in (("ip", "iproute2"), ("tc", "iproute2"), ("nsenter", "util-linux")):
+    for command, package in _COMMANDS.items():
         if iproute.find(command) is None:
             raise HostError(f"--hosts netns needs the command '{command}': install {package}, or use --hosts local")
     if not _in_new_namespace("ip", "link"):

@@ -26,7 +26,7 @@ class Batches:
         self, x: NDArray[np.uint8], y: Labels, *, scale: float, batch: int, workers: int, index: int, seed: int
     ) -> None:
         self._x, self._y, self._scale = x, y, np.float32(scale)
-        self._order_of = dict(batch=batch, workers=workers, index=index, seed=seed)
+        self._order_of = {"batch": batch, "workers": workers, "index": index, "seed": seed}
         self._epoch = -1
         self._order = np.empty((0, batch), np.intp)
         self._raw = np.empty((batch, x.shape[1]), np.uint8)

@@ -29,7 +29,7 @@ class _Allowed:
         return key == self._key
 
 
-def guard(context: zmq.Context, socket: zmq.Socket, job: Job) -> ThreadAuthenticator:
+def guard(context: "zmq.Context[zmq.Socket[bytes]]", socket: "zmq.Socket[bytes]", job: Job) -> ThreadAuthenticator:
     """Let only this run's workers in; the authenticator must be stopped at the end."""
     authenticator = ThreadAuthenticator(context)
     authenticator.start()
@@ -42,7 +42,7 @@ def guard(context: zmq.Context, socket: zmq.Socket, job: Job) -> ThreadAuthentic
     return authenticator
 
 
-def identify(socket: zmq.Socket, job: Job) -> None:
+def identify(socket: "zmq.Socket[bytes]", job: Job) -> None:
     socket.curve_serverkey = job.secrets[SERVER_PUBLIC].encode()
     socket.curve_publickey = job.secrets[CLIENT_PUBLIC].encode()
     socket.curve_secretkey = job.secrets[CLIENT_SECRET].encode()

@@ -5,9 +5,9 @@ import zmq
 from numpy.typing import NDArray
 from zmq.utils.monitor import recv_monitor_message
 
+from paceline.engines.torch import frames
 from paceline.engines.torch.curve import identify
 from paceline.engines.torch.network import Network
-from paceline.engines.torch.server import HEARTBEAT_MS, LINGER_MS, ZERO_COPY_BYTES
 from paceline.engines.torch.wire import Op, Reply, Request
 from paceline.errors import RunError
 from paceline.train.batches import Images, Labels
@@ -24,14 +24,16 @@ _CONNECT_MS = 30_000
 class ServerLink:
     """This worker's connection to one server and the part of the parameters it holds."""
 
-    def __init__(self, context: zmq.Context, task: str, address: str, part: slice, worker: TaskContext) -> None:
+    def __init__(
+        self, context: "zmq.Context[zmq.Socket[bytes]]", task: str, address: str, part: slice, worker: TaskContext
+    ) -> None:
         self.task, self.part = task, part
         self._socket = context.socket(zmq.DEALER)
         self._socket.routing_id = worker.job.task.encode()
-        self._socket.linger = LINGER_MS
+        self._socket.linger = frames.LINGER_MS
         self._socket.rcvtimeo = self._socket.sndtimeo = _PATIENCE_MS
-        self._socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
-        self._copy = (part.stop - part.start) * 4 < ZERO_COPY_BYTES
+        self._socket.setsockopt(zmq.HEARTBEAT_IVL, frames.HEARTBEAT_MS)
+        self._large = (part.stop - part.start) * 4 >= frames.ZERO_COPY_BYTES
         identify(self._socket, worker.job)
         self._connect(address)
 
@@ -50,17 +52,15 @@ class ServerLink:
             monitor.close()
 
     def send(self, request: Request, values: NDArray[np.float32] | bytes = b"") -> None:
-        self._socket.send_multipart([request.pack(), values], copy=self._copy)
+        frames.send(self._socket, [request.pack(), values], large=self._large)
 
     def receive(self, vector: NDArray[np.float32]) -> Reply:
         """The answer; parameters that come with it go to their place in `vector`."""
         try:
-            head, values = self._socket.recv_multipart(0, self._copy)
+            head, values = frames.receive(self._socket, large=self._large)
         except zmq.Again:
             raise RunError(f"no answer from {self.task} for {_PATIENCE_MS // 1000} s") from None
-        if not self._copy:
-            head, values = head.bytes, values.buffer
-        reply = Reply.unpack(head)
+        reply = Reply.unpack(bytes(head))
         if len(values):
             vector[self.part] = np.frombuffer(values, np.float32)
         return reply
@@ -134,4 +134,5 @@ class ParameterServerWorker:
         """The same request to every server; the first one's answer counts."""
         for link in self._links:
             link.send(request)
-        return [link.receive(self._network.vector) for link in self._links][0]
+        first, *_ = [link.receive(self._network.vector) for link in self._links]
+        return first

@@ -5,16 +5,13 @@ import logging
 import zmq
 
 from paceline.engines.torch.curve import guard
+from paceline.engines.torch.frames import HEARTBEAT_MS, LINGER_MS, ZERO_COPY_BYTES, receive, send
 from paceline.engines.torch.shard import SHARDS, Answer, Shard
 from paceline.engines.torch.wire import HEADER_BYTES, Request, WireError
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.flat import flatten, shards
 from paceline.train.recorder import clock_ns
 
-ZERO_COPY_BYTES = 256 * 1024
-"""From this size on a copy costs more than the bookkeeping that avoids it."""
-HEARTBEAT_MS = 2_000
-LINGER_MS = 2_000
 _log = logging.getLogger(__name__)
 
 
@@ -55,11 +52,11 @@ def _shard(context: TaskContext) -> Shard:
     )
 
 
-def _answer_until_done(router: zmq.Socket, shard: Shard) -> None:
-    copy = shard.values.nbytes < ZERO_COPY_BYTES
+def _answer_until_done(router: "zmq.Socket[bytes]", shard: Shard) -> None:
+    large = shard.values.nbytes >= ZERO_COPY_BYTES
     while not shard.done:
-        worker, *frames = router.recv_multipart(0, copy)
-        worker, *frames = (worker, *frames) if copy else (worker.bytes, *(frame.buffer for frame in frames))
+        first, *frames = receive(router, large=large)
+        worker = bytes(first)
         try:
             if len(frames) != 2:
                 raise WireError(f"{len(frames)} frames")
@@ -68,13 +65,13 @@ def _answer_until_done(router: zmq.Socket, shard: Shard) -> None:
             _log.warning("dropped a message from %r: %s", worker, error)
             continue
         for answer in answers:
-            _send(router, shard, answer)
+            _send(router, shard, answer, large=large)
 
 
-def _send(router: zmq.Socket, shard: Shard, answer: Answer) -> None:
+def _send(router: "zmq.Socket[bytes]", shard: Shard, answer: Answer, *, large: bool) -> None:
     # A copy: the values change with the next update, and the socket may not have sent these by then.
     values = shard.values.tobytes() if answer.with_values else b""
     try:
-        router.send_multipart([answer.worker, answer.reply.pack(), values], copy=len(values) < ZERO_COPY_BYTES)
+        send(router, [answer.worker, answer.reply.pack(), values], large=large)
     except zmq.ZMQError as error:
         _log.warning("worker %r is gone: %s", answer.worker, error)

@@ -1,0 +1,51 @@
+"""A stage never imports a later one, and frameworks are imported only under their engine's folder."""
+
+import ast
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "paceline"
+STAGES = [
+    "errors", "units", "spec", "plan", "data", "workloads", "train", "engines", "agent", "task", "hosts", "store",
+    "analyze", "control", "ui", "pipeline", "cli",
+]  # fmt: skip
+FRAMEWORKS = {"torch", "tensorflow", "keras"}
+
+
+def imports_of(file: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+    return found
+
+
+def stage_of(module: str) -> str | None:
+    parts = module.split(".")
+    return parts[1] if parts[0] == "paceline" and len(parts) > 1 and parts[1] in STAGES else None
+
+
+def test_no_stage_imports_a_later_one() -> None:
+    wrong = []
+    for file in SOURCE.rglob("*.py"):
+        relative = file.relative_to(SOURCE)
+        own = relative.parts[0].removesuffix(".py")
+        if own == "__init__":
+            continue
+        assert own in STAGES, f"{relative}: say in this test where the new stage belongs"
+        for module in imports_of(file):
+            other = stage_of(module)
+            if other and STAGES.index(other) > STAGES.index(own):
+                wrong.append(f"{relative} imports {module}")
+    assert not wrong
+
+
+def test_frameworks_stay_in_their_engine() -> None:
+    wrong = []
+    for file in SOURCE.rglob("*.py"):
+        for module in imports_of(file):
+            framework = module.split(".")[0]
+            if framework in FRAMEWORKS and not file.is_relative_to(SOURCE / "engines" / framework):
+                wrong.append(f"{file.relative_to(SOURCE)} imports {module}")
+    assert not wrong

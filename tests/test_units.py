@@ -1,0 +1,28 @@
+import pytest
+
+from paceline import units
+from paceline.errors import SpecError
+
+
+def test_rates_and_durations() -> None:
+    assert units.bits_per_second("100mbit") == 100_000_000
+    assert units.bits_per_second("1Gbit") == 10**9
+    assert units.bits_per_second("1.5 kbit") == 1500
+    assert units.seconds("5ms") == pytest.approx(0.005)
+
+
+@pytest.mark.parametrize("text", ["", "fast", "100", "100mb", "-1mbit", "0mbit"])
+def test_what_is_no_rate_is_refused(text: str) -> None:
+    with pytest.raises(SpecError, match="mbit"):
+        units.bits_per_second(text)
+
+
+def test_numbers_for_people() -> None:
+    assert [units.short(x) for x in (12345.6, 123.4, 12.34, 1.234, 0.01234, 0)] == [
+        "12,346",
+        "123",
+        "12.3",
+        "1.23",
+        "0.0123",
+        "0.00",
+    ]
