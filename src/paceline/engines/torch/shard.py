@@ -48,10 +48,9 @@ class Shard:
             case Op.PULL:
                 return [Answer(worker, Reply(self.updates, self._grant(worker)))]
             case Op.PUSH:
-                gradient = np.frombuffer(payload, np.float32)
-                if gradient.size != self.values.size:
-                    raise WireError(f"{gradient.size} values for a shard of {self.values.size}")
-                return self._push(worker, request.version, gradient)
+                if len(payload) != self.values.nbytes:
+                    raise WireError(f"{len(payload)} bytes for a shard of {self.values.nbytes}")
+                return self._push(worker, request.version, np.frombuffer(payload, np.float32))
             case Op.STOP:
                 self._stopped = True
                 return [*self._release(), Answer(worker, Reply(self.updates, more=False), with_values=False)]

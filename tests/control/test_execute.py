@@ -1,0 +1,71 @@
+"""The controller against hosts that play a script: no process is started."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from paceline.analyze.load import load_result
+from paceline.control.execute import execute
+from paceline.control.supervisor import End
+from paceline.data.dataset import Ready
+from paceline.hosts.fake import FakeHosts, FakeTask, TaskScript, serve_until_told
+from paceline.pipeline import catalog
+from paceline.plan.place import RunPlan, place
+from paceline.spec.load import experiment
+from paceline.spec.sweep import expand
+from paceline.store.run import StoredRun
+from paceline.store.writer import RunWriter
+
+DATA = Ready(paths=("", "", "", ""), source="none", synthetic=True)
+
+
+@pytest.fixture
+def plan() -> RunPlan:
+    (spec,) = expand(experiment({"workload": "logreg", "strategy": "ps-sync", "layout": "pw w w"}))
+    return place(spec, catalog())
+
+
+@pytest.fixture
+def writer(tmp_path: Path, plan: RunPlan) -> Iterator[RunWriter]:
+    made = RunWriter(tmp_path / "runs", "test", plan)
+    made.event("created", spec=msgspec.to_builtins(plan.spec), places=msgspec.to_builtins(plan.places))
+    yield made
+
+
+def play(plan: RunPlan, writer: RunWriter, **scripts: TaskScript) -> End:
+    hosts = FakeHosts({"ps0": serve_until_told, **scripts})
+    return execute(plan, hosts, DATA, writer, lambda _moment: None)
+
+
+def events(writer: RunWriter) -> list[dict[str, Any]]:
+    return StoredRun(writer.paths).events
+
+
+def test_a_run_goes_through_its_stages_and_is_stored(plan: RunPlan, writer: RunWriter) -> None:
+    assert play(plan, writer) == End("ok")
+    names = [event["event"] for event in events(writer)]
+    assert names.count("joined") == 3
+    assert names.count("started") == names.count("ready") == names.count("exited") == 4
+    assert names.index("go") > max(i for i, name in enumerate(names) if name == "ready")
+    assert names[-1] == "ended"
+    writer.close()
+    assert load_result(writer.paths).status == "ok"
+
+
+def test_a_task_that_dies_fails_the_run_and_is_named(plan: RunPlan, writer: RunWriter) -> None:
+    end = play(plan, writer, w1=lambda task: task.exit(-9), w0=serve_until_told, w2=serve_until_told)
+    assert end == End("failed", "w1 on h2 was killed by SIGKILL")
+    writer.close()
+    result = load_result(writer.paths)
+    assert [incident.task for incident in result.incidents] == ["w1"]
+
+
+def test_a_run_that_cannot_even_start_its_tasks_ends(plan: RunPlan, writer: RunWriter) -> None:
+    def crash(task: FakeTask) -> None:
+        task.exit(3)
+
+    end = play(plan, writer, w0=crash, w1=crash, w2=crash)
+    assert end == End("failed", "w0 on h1 exited with code 3 before it was done")

@@ -1,0 +1,202 @@
+"""Failure handling as a function of events: every order can be played without a process."""
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.control import supervisor as sv
+from paceline.control.supervisor import Supervisor
+from paceline.train.context import Outcome
+
+TASKS = {"ps0": "h1", "w0": "h1", "w1": "h2"}
+HOSTS = ("h1", "h2")
+
+
+def started() -> Supervisor:
+    supervisor = Supervisor(HOSTS, TASKS, 0.0)
+    for host in HOSTS:
+        supervisor.handle(sv.AgentJoined(host), 1.0)
+    return supervisor
+
+
+def training() -> Supervisor:
+    supervisor = started()
+    for task in TASKS:
+        supervisor.handle(sv.TaskBound(task, {}), 2.0)
+    for task in TASKS:
+        supervisor.handle(sv.TaskReady(task), 3.0)
+    return supervisor
+
+
+def done(task: str, **fields: int | bool) -> sv.TaskFinished:
+    return sv.TaskFinished(task, Outcome(**{"steps": 5, **fields}))  # type: ignore[arg-type]
+
+
+def end_of(instructions: list[sv.Instruction]) -> sv.End | None:
+    return next((one for one in instructions if isinstance(one, sv.End)), None)
+
+
+def test_tasks_start_when_all_agents_are_there() -> None:
+    supervisor = Supervisor(HOSTS, TASKS, 0.0)
+    assert supervisor.handle(sv.AgentJoined("h1"), 1.0) == []
+    assert supervisor.handle(sv.AgentJoined("h2"), 1.0) == [sv.StartTasks()]
+
+
+def test_the_barrier_opens_when_the_last_task_is_ready_whatever_the_order() -> None:
+    for order in permutations(TASKS):
+        supervisor = started()
+        said = [supervisor.handle(sv.TaskBound(task, {"p": task}), 2.0) for task in order]
+        assert said[:2] == [[], []]
+        assert said[2] == [sv.Introduce({task: {"p": task} for task in order})]
+        said = [supervisor.handle(sv.TaskReady(task), 3.0) for task in order]
+        assert said == [[], [], [sv.OpenBarrier()]]
+
+
+def test_a_run_whose_workers_finish_is_ok_and_servers_are_told() -> None:
+    supervisor = training()
+    assert supervisor.handle(done("w0"), 10.0) == []
+    assert supervisor.handle(done("w1"), 10.0) == [sv.AskToHalt(("ps0",))]
+    supervisor.handle(sv.TaskExited("w0", 0), 10.1)
+    supervisor.handle(sv.TaskExited("w1", 0), 10.1)
+    supervisor.handle(done("ps0"), 10.2)
+    assert supervisor.handle(sv.TaskExited("ps0", 0), 10.3) == [sv.End("ok")]
+
+
+def test_a_server_that_does_not_hear_is_killed_and_the_run_is_still_ok() -> None:
+    supervisor = training()
+    for task in ("w0", "w1"):
+        supervisor.handle(done(task), 10.0)
+        supervisor.handle(sv.TaskExited(task, 0), 10.0)
+    assert supervisor.handle(sv.Tick(), 12.0) == []
+    assert supervisor.handle(sv.Tick(), 14.0) == [sv.KillTasks(("ps0",))]
+    assert supervisor.handle(sv.TaskExited("ps0", -9), 14.1) == [sv.End("ok")]
+
+
+def test_a_killed_worker_is_named_with_host_and_signal_and_the_rest_is_killed() -> None:
+    supervisor = training()
+    assert supervisor.handle(sv.TaskExited("w1", -9), 10.0) == []
+    said = supervisor.handle(sv.Tick(), 10.8)
+    assert said == [
+        sv.Report("w1 on h2 was killed by SIGKILL", "w1", "h2"),
+        sv.KillTasks(("ps0", "w0")),
+    ]
+    supervisor.handle(sv.TaskExited("w0", -9), 10.9)
+    assert supervisor.handle(sv.TaskExited("ps0", -9), 11.0) == [sv.End("failed", "w1 on h2 was killed by SIGKILL")]
+
+
+def test_the_killed_one_is_blamed_though_others_complain_first() -> None:
+    supervisor = training()
+    supervisor.handle(sv.TaskFailed("w0", "connection reset"), 10.0)
+    supervisor.handle(sv.TaskExited("w0", 1), 10.05)
+    supervisor.handle(sv.TaskExited("ps0", -11), 10.2)
+    said = supervisor.handle(sv.Tick(), 11.0)
+    assert said[0] == sv.Report("ps0 on h1 was killed by SIGSEGV", "ps0", "h1")
+
+
+def test_a_task_that_fails_alone_is_quoted() -> None:
+    supervisor = training()
+    supervisor.handle(sv.TaskFailed("w0", "ValueError: no"), 10.0)
+    supervisor.handle(sv.TaskExited("w0", 1), 10.0)
+    assert supervisor.handle(sv.Tick(), 11.0)[0] == sv.Report("w0 on h1 failed: ValueError: no", "w0", "h1")
+
+
+def test_out_of_memory_is_named() -> None:
+    supervisor = training()
+    supervisor.handle(sv.TaskExited("w0", -9, oom=True), 10.0)
+    assert supervisor.handle(sv.Tick(), 11.0)[0] == sv.Report("w0 on h1 was killed: out of memory", "w0", "h1")
+
+
+def test_a_lost_agent_ends_the_run() -> None:
+    supervisor = training()
+    supervisor.handle(sv.AgentLost("h2", "its pipe closed"), 10.0)
+    said = supervisor.handle(sv.Tick(), 11.0)
+    assert said[0] == sv.Report("the agent of h2 is gone: its pipe closed", None, "h2")
+    assert end_of(supervisor.handle(sv.Tick(), 15.0)) == sv.End("failed", "the agent of h2 is gone: its pipe closed")
+
+
+def test_a_start_that_takes_too_long_names_who_is_missing() -> None:
+    supervisor = started()
+    supervisor.handle(sv.TaskBound("w0", {}), 2.0)
+    said = supervisor.handle(sv.Tick(), sv.STARTUP_DEADLINE_S + 1)
+    assert isinstance(said[0], sv.Report)
+    assert "ps0 on h1, w1 on h2" in said[0].what
+
+
+def test_a_worker_without_a_step_makes_the_run_not_ok() -> None:
+    supervisor = training()
+    supervisor.handle(done("w0"), 10.0)
+    supervisor.handle(done("w1", steps=0), 10.0)
+    supervisor.handle(done("ps0"), 10.0)
+    ends = [end_of(supervisor.handle(sv.TaskExited(task, 0), 11.0)) for task in TASKS]
+    assert ends[-1] == sv.End("failed", "w1 on h2 made no step")
+
+
+def test_a_loss_that_is_no_number_is_diverged() -> None:
+    supervisor = training()
+    for task in TASKS:
+        supervisor.handle(done(task, diverged=task == "w0"), 10.0)
+    end = [end_of(supervisor.handle(sv.TaskExited(task, 0), 11.0)) for task in TASKS][-1]
+    assert end
+    assert end.status == "diverged"
+
+
+def test_ctrl_c_halts_in_good_order_and_a_second_one_kills() -> None:
+    supervisor = training()
+    first = supervisor.handle(sv.Interrupted(), 10.0)
+    assert sv.AskToHalt(("w0", "w1")) in first
+    assert supervisor.handle(sv.Interrupted(), 10.5) == [sv.KillTasks(("ps0", "w0", "w1"))]
+    for task in ("ps0", "w0"):
+        supervisor.handle(sv.TaskExited(task, -9), 11.0)
+    assert end_of(supervisor.handle(sv.TaskExited("w1", -9), 11.0)) == sv.End("aborted", "interrupted by the user")
+
+
+def test_ctrl_c_that_is_not_heard_kills_within_its_deadline() -> None:
+    supervisor = training()
+    supervisor.handle(sv.Interrupted(), 10.0)
+    assert supervisor.handle(sv.Tick(), 10.0 + sv.HALT_DEADLINE_S) == [sv.KillTasks(("ps0", "w0", "w1"))]
+    assert end_of(supervisor.handle(sv.Tick(), 30.0)) == sv.End("aborted", "interrupted by the user")
+
+
+def test_ctrl_c_before_anything_runs_ends_at_once() -> None:
+    assert Supervisor(HOSTS, TASKS, 0.0).handle(sv.Interrupted(), 0.1) == [sv.End("aborted", "interrupted by the user")]
+
+
+_task = st.sampled_from(sorted(TASKS))
+_event = st.one_of(
+    st.builds(sv.AgentJoined, st.sampled_from(HOSTS)),
+    st.builds(sv.AgentLost, st.sampled_from(HOSTS), st.just("gone")),
+    st.builds(sv.TaskBound, _task, st.just({})),
+    st.builds(sv.TaskReady, _task),
+    st.builds(sv.TaskFailed, _task, st.just("no")),
+    st.builds(sv.TaskExited, _task, st.sampled_from([0, 1, -9])),
+    st.builds(done, _task),
+    st.just(sv.Interrupted()),
+    st.just(sv.Tick()),
+)
+
+
+@given(st.lists(st.tuples(_event, st.floats(0.01, 2.0)), max_size=40), st.booleans())
+def test_whatever_happens_the_run_ends_once_and_never_hangs(script: list[tuple[sv.Event, float]], late: bool) -> None:
+    supervisor, now, ends = (training() if late else Supervisor(HOSTS, TASKS, 0.0)), 5.0, 0
+    for event, pause in script:
+        now += pause
+        ends += end_of(supervisor.handle(event, now)) is not None
+    if not supervisor.ended:
+        # Every agent gone and time passing must be enough, whatever came before.
+        ends += end_of(supervisor.handle(sv.AgentLost("h1", "gone"), now)) is not None
+        for _ in range(4):
+            now += sv.STARTUP_DEADLINE_S
+            ends += end_of(supervisor.handle(sv.Tick(), now)) is not None
+    assert supervisor.ended
+    assert ends == 1
+
+
+@pytest.mark.parametrize("number", [9, 15, 64, 200])
+def test_every_signal_has_a_name(number: int) -> None:
+    supervisor = training()
+    supervisor.handle(sv.TaskExited("w0", -number), 10.0)
+    said = supervisor.handle(sv.Tick(), 11.0)[0]
+    assert isinstance(said, sv.Report)
+    assert "signal" in said.what.lower() or "SIG" in said.what

@@ -1,0 +1,61 @@
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.agent.protocol import HostSample, LinkCount
+from paceline.store.journal import ClockOffset, HostSamples, Journal, TaskAdded, TaskRecords, read
+from paceline.store.tables import RECORD_DTYPE, build
+from paceline.train.recorder import RECORD_BYTES, Kind, Recorder, RecordReader
+
+
+def sample(t_ns: int) -> HostSample:
+    return HostSample(t_ns, 1.0, [0.5, 0.25], 100, LinkCount(1, 2, 3, 4), LinkCount(5, 6, 7, 8), 9, 10, [])
+
+
+def test_the_two_descriptions_of_a_record_agree() -> None:
+    assert RECORD_DTYPE.itemsize == RECORD_BYTES
+
+
+def test_entries_become_tables_on_the_runs_clock(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "records")
+    recorder.write(Kind.COMPUTE, 5_000_000_000, 1_000_000)
+    recorder.evaluation(6_000_000_000, 10, 0.5, 0.9, final=True)
+    journal = Journal(tmp_path / "journal")
+    journal.add(TaskAdded("w0", "h1"))
+    journal.add(TaskRecords("w0", RecordReader(tmp_path / "records").new()))
+    journal.add(HostSamples("h1", [sample(5_500_000_000)]))
+    journal.add(ClockOffset("h1", -4_000_000_000, 10))
+    journal.close()
+    steps, samples = build(read(tmp_path / "journal"))
+    assert steps["t_s"].to_list() == [1.0, 2.0]
+    assert steps["kind"].to_list() == ["compute", "eval"]
+    assert steps["host"].to_list() == ["h1", "h1"]
+    assert abs(steps["accuracy"][1] - 0.9) < 1e-6
+    assert steps["final"].to_list() == [False, True]
+    assert samples["t_s"].to_list() == [1.5]
+    assert samples["loopback_rx_bytes"].to_list() == [5]
+
+
+def test_a_torn_tail_costs_only_itself(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    for number in range(3):
+        journal.add(TaskAdded(f"w{number}", "h1"))
+    journal.close()
+    whole = (tmp_path / "journal").read_bytes()
+    for cut in range(len(whole)):
+        (tmp_path / "torn").write_bytes(whole[:cut])
+        kept = list(read(tmp_path / "torn"))
+        assert kept == [TaskAdded(f"w{number}", "h1") for number in range(3)][: len(kept)]
+        assert len(kept) >= 3 * cut // len(whole) - 1
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_read_as_some_entries(data: bytes) -> None:
+    path = Path("/dev/shm") if Path("/dev/shm").exists() else Path.cwd()
+    file = path / "paceline-test-journal"
+    file.write_bytes(data)
+    try:
+        build(read(file))
+    finally:
+        file.unlink()
