@@ -1,5 +1,6 @@
 """The contract of a strategy: one worker's side of how gradients become updates, in some engine."""
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import msgspec
@@ -8,6 +9,8 @@ from numpy.typing import NDArray
 
 from paceline.train.batches import Images, Labels
 from paceline.workloads.model import Parameters
+
+Predictor = Callable[[Images], NDArray[np.float32]]
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -42,8 +45,8 @@ class WorkerStrategy(Protocol):
         """After the last step: the chief comes back with the final parameters."""
         ...
 
-    def predict(self, x: Images) -> NDArray[np.float32]:
-        """Logits under the parameters this worker has."""
+    def predictor(self) -> Predictor:
+        """Logits from images, under the parameters as they are now."""
         ...
 
     def parameters(self) -> Parameters: ...
@@ -58,9 +61,10 @@ class Evaluation(msgspec.Struct, frozen=True):
 
 def evaluate(strategy: WorkerStrategy, chunks: list[tuple[Images, Labels]]) -> Evaluation:
     """Mean loss and accuracy over a data set, the same arithmetic for every engine."""
+    predict = strategy.predictor()
     total, correct, examples = 0.0, 0, 0
     for x, y in chunks:
-        logits = strategy.predict(x)
+        logits = predict(x)
         total += float(cross_entropy(logits, y).sum())
         correct += int((logits.argmax(1) == y).sum())
         examples += len(y)

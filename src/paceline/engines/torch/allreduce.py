@@ -8,17 +8,16 @@ import numpy as np
 import psutil
 import torch
 import torch.distributed as dist
-from numpy.typing import NDArray
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
+from paceline.engines.ports import listening_socket
 from paceline.engines.torch.network import Network
-from paceline.engines.torch.ports import listening_socket
 from paceline.train.agreement import Agreement
 from paceline.train.batches import Images, Labels
 from paceline.train.context import TaskContext
 from paceline.train.recorder import Kind, clock_ns
-from paceline.train.strategy import Step
+from paceline.train.strategy import Predictor, Step
 from paceline.workloads.model import Parameters
 
 _PATIENCE = timedelta(seconds=600)
@@ -61,8 +60,8 @@ class AllReduce:
     def finish(self) -> None:
         pass
 
-    def predict(self, x: Images) -> NDArray[np.float32]:
-        return self._network.predict(x)
+    def predictor(self) -> Predictor:
+        return self._network.predict
 
     def parameters(self) -> Parameters:
         return self._network.snapshot()

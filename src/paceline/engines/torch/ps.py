@@ -14,7 +14,7 @@ from paceline.train.batches import Images, Labels
 from paceline.train.context import TaskContext
 from paceline.train.flat import shards
 from paceline.train.recorder import Kind, clock_ns
-from paceline.train.strategy import Step
+from paceline.train.strategy import Predictor, Step
 from paceline.workloads.model import Parameters
 
 _PATIENCE_MS = 600_000
@@ -119,8 +119,8 @@ class ParameterServerWorker:
         for link in self._links:
             link.send(Request(Op.LEAVE))
 
-    def predict(self, x: Images) -> NDArray[np.float32]:
-        return self._network.predict(x)
+    def predictor(self) -> Predictor:
+        return self._network.predict
 
     def parameters(self) -> Parameters:
         return self._network.snapshot()

@@ -1,12 +1,9 @@
 """One worker by itself: the baseline."""
 
-import numpy as np
-from numpy.typing import NDArray
-
 from paceline.engines.torch.network import Network
 from paceline.train.batches import Images, Labels
 from paceline.train.context import TaskContext
-from paceline.train.strategy import Step
+from paceline.train.strategy import Predictor, Step
 from paceline.workloads.model import Parameters
 
 
@@ -33,8 +30,8 @@ class Single:
     def finish(self) -> None:
         pass
 
-    def predict(self, x: Images) -> NDArray[np.float32]:
-        return self._network.predict(x)
+    def predictor(self) -> Predictor:
+        return self._network.predict
 
     def parameters(self) -> Parameters:
         return self._network.snapshot()

@@ -1,0 +1,118 @@
+"""MultiWorkerMirroredStrategy with a loop of ours: gradients and all-reduce are two functions, to be timed apart."""
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from paceline.engines.tensorflow import network
+from paceline.engines.tensorflow.board import graph_event
+from paceline.engines.tensorflow.cluster import meet
+from paceline.train.agreement import Agreement
+from paceline.train.batches import Images, Labels
+from paceline.train.context import TaskContext
+from paceline.train.strategy import Predictor, Step
+from paceline.workloads.model import Parameters
+
+_PATIENCE_S = 600.0
+
+
+class AllReduce:
+    def __init__(self, context: TaskContext) -> None:
+        job = context.job
+        self._recorder, self._model = context.recorder, context.workload.model
+        self._is_chief, self._updates = job.is_chief, 0
+        self._strategy = _join(context)
+        # Plain variables: every worker starts from the same values and applies the same mean.
+        self._variables = [tf.Variable(value) for value in self._model.initial(job.seed).values()]
+        self._build(job.batch, job.lr)
+        x, y = np.zeros((job.batch, self._model.inputs), np.float32), np.zeros(job.batch, np.int64)
+        self._gradients(tf.constant(x), tf.constant(y))
+        self._exchange(*(tf.zeros_like(variable) for variable in self._variables))
+        self._broadcast(0, 0)
+        self._agreement = Agreement(self._timed_broadcast, job.eval_every)
+        if job.is_chief:
+            graph = self._gradients.graph
+            context.rendezvous.attach("tensorboard", "events.out.tfevents.graph", graph_event(graph))
+
+    def start(self) -> bool:
+        return True
+
+    def step(self, x: Images, y: Labels) -> Step:
+        with self._recorder.compute:
+            loss, gradients = self._gradients(tf.constant(x), tf.constant(y))
+            value = float(loss)
+        with self._recorder.push:
+            self._exchange(*gradients).numpy()
+        self._updates += 1
+        return Step(value, self._updates)
+
+    def stop_now(self, mine: bool, update: int) -> bool:
+        return self._agreement.stop_now(mine, update)
+
+    def finish(self) -> None:
+        pass
+
+    def predictor(self) -> Predictor:
+        return lambda x: network.logits(self._model, tf.constant(x), self._variables).numpy()
+
+    def parameters(self) -> Parameters:
+        shapes = self._model.parameters()
+        return {shape.name: v.numpy() for shape, v in zip(shapes, self._variables, strict=True)}
+
+    def close(self) -> None:
+        """The process ends right after; the framework's own shutdown waits for peers that may be gone."""
+
+    def _build(self, batch: int, lr: float) -> None:
+        """Traced now, so that the first step costs what the others cost."""
+        model, variables, strategy = self._model, self._variables, self._strategy
+
+        def gradients(x: Any, y: Any) -> Any:
+            with tf.GradientTape() as tape:
+                loss = network.mean_loss(model, x, y, variables)
+            return loss, tape.gradient(loss, variables)
+
+        def exchange(*mine: Any) -> Any:
+            # A function's arguments have no device and the strategy needs one: identity puts them on this replica's.
+            replica = tf.distribute.get_replica_context()
+            mean = replica.all_reduce(tf.distribute.ReduceOp.MEAN, [tf.identity(gradient) for gradient in mine])
+            for variable, gradient in zip(variables, mean, strict=True):
+                variable.assign_sub(lr * gradient)
+            return tf.constant(0)
+
+        def add(word: Any) -> Any:
+            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(word))
+
+        def compiled(function: Any, *shapes: Any) -> Any:
+            return tf.function(lambda *a: strategy.run(function, a)).get_concrete_function(*shapes)
+
+        self._gradients = compiled(
+            gradients, tf.TensorSpec([batch, model.inputs], tf.float32), tf.TensorSpec([batch], tf.int64)
+        )
+        self._exchange = compiled(exchange, *(tf.TensorSpec(v.shape, tf.float32) for v in variables))
+        self._add = compiled(add, tf.TensorSpec([2], tf.int64))
+
+    def _broadcast(self, first: int, second: int) -> tuple[int, int]:
+        """A sum in which only the chief's part is not zero."""
+        word = [first, second] if self._is_chief else [0, 0]
+        told = self._add(tf.constant(word, tf.int64)).numpy()
+        return int(told[0]), int(told[1])
+
+    def _timed_broadcast(self, first: int, second: int) -> tuple[int, int]:
+        with self._recorder.wait:
+            return self._broadcast(first, second)
+
+
+def _join(context: TaskContext) -> Any:
+    """Returns once all workers are in. Must be the first thing the framework does in this process."""
+    job = context.job
+    cluster = {"worker": meet(context)["worker"]}
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": job.index}})
+    tf.config.threading.set_intra_op_parallelism_threads(job.threads)
+    tf.config.threading.set_inter_op_parallelism_threads(job.threads)
+    options = tf.distribute.experimental.CommunicationOptions(
+        implementation=tf.distribute.experimental.CommunicationImplementation.RING, timeout_seconds=_PATIENCE_S
+    )
+    return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)

@@ -1,0 +1,192 @@
+"""What the two parameter-server strategies share: variables on the servers, a fused step, traces, the end of a run.
+
+A raw session instead of a monitored one: readiness is the run's own barrier, so no worker sleeps 30 s on a model
+that is not ready yet, and no session is restored behind the user's back.
+"""
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from paceline.engines.tensorflow import network, traces
+from paceline.engines.tensorflow.board import graph_event
+from paceline.engines.tensorflow.cluster import config, ps_device, start_server, worker_device
+from paceline.engines.tensorflow.transfer import carry
+from paceline.train.batches import Images, Labels
+from paceline.train.context import TaskContext
+from paceline.train.recorder import TRACED, Kind, clock_ns
+from paceline.train.strategy import Predictor, Step
+from paceline.workloads.model import Parameters
+
+tf1 = tf.compat.v1
+
+
+class ParameterServerWorker:
+    """A worker whose step is one run of a graph that spans worker and servers."""
+
+    _stop: Any
+    """The op by which the chief ends the run for all; built by each strategy."""
+
+    def __init__(self, context: TaskContext) -> None:
+        job = context.job
+        self._job, self._recorder, self._model = job, context.recorder, context.workload.model
+        self._shapes = self._model.parameters()
+        self._home = _balance([shape.size for shape in self._shapes], job.servers)
+        self._here = worker_device(job.index)
+        self._trace_plan = traces.TracePlan(job.trace_every)
+        server = start_server(context)
+        self._graph = tf1.Graph()
+        with self._graph.as_default():
+            self._build()
+        self._graph.finalize()
+        self._session = tf1.Session(server.target, graph=self._graph, config=config(job.threads, job.index))
+        self._run = self._session.make_callable(self._fetches, [self._x, self._y])
+        self._set_up()
+        if job.is_chief:
+            context.rendezvous.attach("tensorboard", "events.out.tfevents.graph", graph_event(self._graph))
+
+    # ---- to be built by each strategy ----
+
+    def _build_step(self, gradients: list[Any], loss: Any) -> list[Any]:
+        """What to do with this worker's gradients; returns what a step fetches."""
+        raise NotImplementedError
+
+    def _initializers(self) -> list[Any]:
+        """Ops that set the strategy's own variables to their first values."""
+        raise NotImplementedError
+
+    def _outcome(self, fetched: list[NDArray[Any]]) -> Step:
+        raise NotImplementedError
+
+    # ---- the contract of a strategy ----
+
+    def start(self) -> bool:
+        return True
+
+    def step(self, x: Images, y: Labels) -> Step:
+        if self._trace_plan.due(self._recorder.step_number):
+            return self._traced_step(x, y)
+        with self._recorder.fused:
+            fetched = self._run(x, y)
+        return self._outcome(fetched)
+
+    def stop_now(self, mine: bool, update: int) -> bool:
+        if mine:
+            self._session.run(self._stop)
+        return mine
+
+    def finish(self) -> None:
+        with self._recorder.wait:
+            self._session.run(self._all_left if self._job.is_chief else self._leave)
+
+    def predictor(self) -> Predictor:
+        values = self._session.run(self._read)
+
+        def predict(x: Images) -> NDArray[np.float32]:
+            return self._session.run(self._logits, {self._images: x, **dict(zip(self._given, values, strict=True))})
+
+        return predict
+
+    def parameters(self) -> Parameters:
+        values = self._session.run(self._read)
+        return {shape.name: value for shape, value in zip(self._shapes, values, strict=True)}
+
+    def close(self) -> None:
+        self._session.close()
+
+    # ---- how it is made ----
+
+    def _build(self) -> None:
+        self._build_variables()
+        self._build_predictor()
+        pulled = self._pull()
+        with tf.device(self._here), tf.name_scope("compute"):
+            self._x = tf1.placeholder(tf.float32, [None, self._model.inputs], name="x")
+            self._y = tf1.placeholder(tf.int64, [None], name="y")
+            loss = network.mean_loss(self._model, self._x, self._y, pulled)
+            gradients = tf.gradients(loss, pulled)
+        self._fetches = self._build_step(self._push(gradients), loss)
+        self._build_end()
+
+    def _build_variables(self) -> None:
+        self._variables, self._first_values = [], []
+        for shape, server in zip(self._shapes, self._home, strict=True):
+            name = shape.name.replace(".", "_")
+            with tf.device(ps_device(server)):
+                self._variables.append(
+                    tf1.get_variable(name, shape.shape, tf.float32, tf1.zeros_initializer(), use_resource=True)
+                )
+                self._first_values.append(tf1.placeholder(tf.float32, shape.shape, name=f"first/{name}"))
+        self._read = [variable.read_value() for variable in self._variables]
+
+    def _build_predictor(self) -> None:
+        with tf.device(self._here), tf.name_scope("predict"):
+            self._images = tf1.placeholder(tf.float32, [None, self._model.inputs])
+            self._given = [tf1.placeholder(tf.float32, shape.shape) for shape in self._shapes]
+            self._logits = network.logits(self._model, self._images, self._given)
+
+    def _pull(self) -> list[Any]:
+        return self._carry([variable.read_value() for variable in self._variables], to_worker=True)
+
+    def _push(self, gradients: list[Any]) -> list[Any]:
+        return self._carry(gradients, to_worker=False)
+
+    def _carry(self, tensors: list[Any], *, to_worker: bool) -> list[Any]:
+        """Parameters to this worker, or gradients to the servers of their parameters."""
+        moved: list[Any] = [None] * len(tensors)
+        for server in sorted(set(self._home)):
+            mine = [i for i, home in enumerate(self._home) if home == server]
+            ends = (ps_device(server), self._here) if to_worker else (self._here, ps_device(server))
+            name = f"{'pull' if to_worker else 'push'}/{server}"
+            for i, tensor in zip(mine, carry([tensors[i] for i in mine], *ends, name), strict=True):
+                moved[i] = tensor
+        return moved
+
+    def _build_end(self) -> None:
+        """Tokens by which the chief knows that all others have set up, and later that they have left."""
+        others = self._job.workers - 1
+        with tf.device(ps_device(0)):
+            warm, left = (tf1.FIFOQueue(-1, tf.int64, [()], shared_name=name, name=name) for name in ("warm", "left"))
+            self._warm, self._all_warm = warm.enqueue(0), warm.dequeue_many(others).op
+            self._leave, self._all_left = left.enqueue(0), left.dequeue_many(others).op
+            firsts = [v.assign(first).op for v, first in zip(self._variables, self._first_values, strict=True)]
+            self._initialize = tf.group(*firsts, *self._initializers())
+
+    def _set_up(self) -> None:
+        """Have the runtime build everything before the clock starts; then the chief sets the first values.
+
+        The step is run against variables that do not exist yet: that fails, but only after the graph is cut,
+        optimised and registered on every server, and before anything could be applied.
+        """
+        x, y = np.zeros((self._job.batch, self._model.inputs), np.float32), np.zeros(self._job.batch, np.int64)
+        with suppress(tf.errors.FailedPreconditionError):
+            self._run(x, y)
+        if not self._job.is_chief:
+            self._session.run(self._warm)
+            return
+        self._session.run(self._all_warm)
+        values = self._model.initial(self._job.seed).values()
+        self._session.run(self._initialize, dict(zip(self._first_values, values, strict=True)))
+
+    def _traced_step(self, x: Images, y: Labels) -> Step:
+        """A step whose phases come from the runtime's own trace; its duration is not a fair one."""
+        recorder, metadata = self._recorder, tf1.RunMetadata()
+        recorder.step_flags = TRACED
+        options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
+        start = clock_ns()
+        fetched = self._session.run(self._fetches, {self._x: x, self._y: y}, options, metadata)
+        for phase, seconds in traces.split(traces.from_metadata(metadata)).items():
+            recorder.write(Kind[phase.upper()], start, int(seconds * 1e9))
+        return self._outcome(fetched)
+
+
+def _balance(sizes: list[int], servers: int) -> list[int]:
+    """A server for each parameter: the largest first, each to whoever has least so far."""
+    load, home = [0] * servers, [0] * len(sizes)
+    for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
+        home[i] = load.index(min(load))
+        load[home[i]] += sizes[i]
+    return home

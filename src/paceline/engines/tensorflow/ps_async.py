@@ -1,0 +1,73 @@
+"""ps-async: each worker pulls, computes and pushes in one run of the graph; exactly the asked updates are applied.
+
+A gate on server 0 counts. It goes up after a worker's gradients have arrived and before they are applied, so its
+value is the exact number of the update; at the limit it refuses, which ends every worker's loop.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from paceline.engines.tensorflow.cluster import ps_device
+from paceline.engines.tensorflow.ps import ParameterServerWorker
+from paceline.train.batches import Images, Labels
+from paceline.train.strategy import Step
+
+tf1 = tf.compat.v1
+_NO_LIMIT = 2**62
+
+
+class AsyncWorker(ParameterServerWorker):
+    def step(self, x: Images, y: Labels) -> Step:
+        try:
+            return super().step(x, y)
+        except tf.errors.OutOfRangeError:
+            return Step(float("nan"), 0, more=False, applied=False)
+
+    def _build_variables(self) -> None:
+        super()._build_variables()
+        self._limit = self._job.update_limit or _NO_LIMIT
+        with tf.device(ps_device(0)):
+            self._gate = tf1.get_variable(
+                "gate", [], tf.int64, tf1.zeros_initializer(), trainable=False, use_resource=True
+            )
+            self._stop = self._gate.assign(self._limit).op
+
+    def _initializers(self) -> list[Any]:
+        return [self._gate.initializer]
+
+    def _pull(self) -> list[Any]:
+        with tf.device(ps_device(0)):
+            self._pulled_at = self._gate.read_value()
+            # The count is read before the parameters, and rides with them: alone it would be one more remote call.
+            with tf.control_dependencies([self._pulled_at]):
+                reads = [variable.read_value() for variable in self._variables]
+                count = tf.bitcast(self._pulled_at, tf.float32)
+        homes, self._home = self._home, [*self._home, 0]
+        *pulled, self._count = self._carry([*reads, count], to_worker=True)
+        self._home = homes
+        return pulled
+
+    def _build_step(self, gradients: list[Any], loss: Any) -> list[Any]:
+        rate = self._job.lr
+        with tf.device(ps_device(0)), tf.name_scope("apply"), tf.control_dependencies(gradients):
+            number = tf.raw_ops.ResourceCountUpTo(resource=self._gate.handle, limit=self._limit, T=tf.int64)
+        applied = []
+        for variable, gradient, server in zip(self._variables, gradients, self._home, strict=True):
+            with tf.device(ps_device(server)), tf.name_scope("apply"), tf.control_dependencies([number]):
+                # Locked, or updates that overlap lose each other's writes and pulls see half of one.
+                applied.append(
+                    tf.raw_ops.ResourceApplyGradientDescent(
+                        var=variable.handle, alpha=tf.constant(rate), delta=gradient, use_locking=True
+                    )
+                )
+        with tf.device(ps_device(0)), tf.control_dependencies(applied):
+            done = tf.identity(number)
+        with tf.device(self._here):
+            pulled_at = tf.bitcast(self._count, tf.int64)
+        return [loss, pulled_at, done]
+
+    def _outcome(self, fetched: list[NDArray[Any]]) -> Step:
+        loss, pulled_at, number = float(fetched[0]), int(fetched[1]), int(fetched[2])
+        return Step(loss, number + 1, staleness=number - pulled_at, more=number + 1 < self._limit)

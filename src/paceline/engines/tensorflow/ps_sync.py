@@ -1,0 +1,77 @@
+"""ps-sync: SyncReplicasOptimizer's accumulators and update, with a token queue for each worker.
+
+The stock optimizer hands out tokens through one queue, so a fast worker may take two of a round and count twice.
+Here each worker has its own queue, and the chief's own step carries the update:
+
+    every worker   pull -> compute -> push into the accumulators
+    chief          ... -> take a gradient of each (waits) -> apply -> a token to every other worker
+    others         ... -> take their own token (waits)
+
+A token is the new number of updates; STOP says that no further update will come.
+"""
+
+from typing import Any
+
+import tensorflow as tf
+from numpy.typing import NDArray
+
+from paceline.engines.tensorflow.cluster import ps_device
+from paceline.engines.tensorflow.ps import ParameterServerWorker
+from paceline.train.strategy import Step
+
+tf1 = tf.compat.v1
+_STOP = -1
+# The accumulators drop gradients older than their update. The tokens allow one push a round, so none is.
+_NEVER_STALE = 2**62
+
+
+class SyncWorker(ParameterServerWorker):
+    def _build_variables(self) -> None:
+        super()._build_variables()
+        with tf.device(ps_device(0)):
+            self._updates = tf1.get_variable(
+                "updates", [], tf.int64, tf1.zeros_initializer(), trainable=False, use_resource=True
+            )
+
+    def _initializers(self) -> list[Any]:
+        return [self._updates.initializer, self._optimizer._local_step.assign(_NEVER_STALE)]
+
+    def _build_step(self, gradients: list[Any], loss: Any) -> list[Any]:
+        workers = self._job.workers
+        with tf.device(ps_device(0)):
+            self._optimizer = tf1.train.SyncReplicasOptimizer(
+                tf1.train.GradientDescentOptimizer(self._job.lr),
+                replicas_to_aggregate=workers,
+                total_num_replicas=workers,
+            )
+            self._optimizer.apply_gradients(list(zip(gradients, self._variables, strict=True)), self._updates)
+            pushes, updated = _stock_pieces(self._graph, self._optimizer)
+            queues = [
+                tf1.FIFOQueue(-1, tf.int64, [()], shared_name=f"token{number}", name=f"token{number}")
+                for number in range(workers)
+            ]
+            if self._job.is_chief:
+                with tf.control_dependencies([*(queue.enqueue(updated) for queue in queues[1:]), *pushes]):
+                    token = tf.identity(updated, name="token")
+                self._stop = tf.group(*(queue.enqueue(tf.constant(_STOP, tf.int64)) for queue in queues[1:]))
+            else:
+                with tf.control_dependencies(pushes):
+                    token = queues[self._job.index].dequeue(name="token")
+        return [loss, token]
+
+    def _outcome(self, fetched: list[NDArray[Any]]) -> Step:
+        loss, token = float(fetched[0]), int(fetched[1])
+        if token == _STOP:
+            return Step(loss, 0, more=False, applied=False)
+        return Step(loss, token)
+
+
+def _stock_pieces(graph: Any, optimizer: Any) -> tuple[list[Any], Any]:
+    """From the optimizer's own graph: the pushes into the accumulators, and the count once the update is done."""
+    dequeue = graph.get_operation_by_name("sync_token_q_Dequeue")
+    pushes = [op for op in dequeue.control_inputs if op.type.endswith("AccumulatorApplyGradient")]
+    (enqueue,) = optimizer.get_chief_queue_runner().enqueue_ops
+    updated = enqueue.inputs[1].op.inputs[1]  # enqueue_many(fill(n, count))
+    if not pushes or not updated.op.control_inputs:
+        raise RuntimeError("SyncReplicasOptimizer is not built as expected: this TensorFlow version is not supported")
+    return pushes, updated
