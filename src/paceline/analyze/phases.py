@@ -15,7 +15,8 @@ def phases_by_worker(steps: pl.DataFrame, *, split_exchange: bool) -> dict[str, 
     `split_exchange`: pushes end for all workers at once (all-reduce), so the time until the last worker
     has begun its push is waiting, not transfer.
     """
-    spent = steps.filter(pl.col("kind").is_in(PHASE_NAMES) & ~pl.col("traced") & ~pl.col("final"))
+    steps = _of_whole_steps(steps)
+    spent = steps.filter(pl.col("kind").is_in(PHASE_NAMES) & ~pl.col("traced"))
     if split_exchange:
         spent = _with_waiting_apart(spent)
     found: dict[str, dict[str, float]] = {}
@@ -26,6 +27,14 @@ def phases_by_worker(steps: pl.DataFrame, *, split_exchange: bool) -> dict[str, 
             mine = found.setdefault(task, {})
             mine[phase] = mine.get(phase, 0.0) + seconds
     return {task: {name: mine[name] for name in PHASE_NAMES if name in mine} for task, mine in found.items()}
+
+
+def _of_whole_steps(steps: pl.DataFrame) -> pl.DataFrame:
+    """Without what came after the last step that counts: a step that was cut off, the wait for the others' end."""
+    made = steps.filter(pl.col("kind") == "step").group_by("task").agg(last=pl.col("step").max())
+    between = pl.col("kind").is_in(["eval", "checkpoint"])
+    kept = steps.join(made, on="task", how="left").filter((pl.col("step") <= pl.col("last")) | between)
+    return kept.filter(~pl.col("final")).drop("last")
 
 
 def _with_waiting_apart(spent: pl.DataFrame) -> pl.DataFrame:

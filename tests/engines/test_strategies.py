@@ -1,0 +1,103 @@
+"""Every engine and strategy by real training: exact counts, stop rules, phases, staleness."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from paceline.store.result import Result
+
+ENGINES = ("torch", "tensorflow")
+CELLS = [
+    (engine, strategy, layout)
+    for engine in ENGINES
+    for strategy, layout in (("single", "w"), ("ps-sync", "pw w"), ("ps-async", "pw w w"), ("allreduce", "w w"))
+]
+
+
+@pytest.mark.parametrize(("engine", "strategy", "layout"), CELLS)
+def test_a_run_until_a_loss(run_one: Callable[..., Result], engine: str, strategy: str, layout: str) -> None:
+    result = run_one(engine=engine, strategy=strategy, layout=layout, stop=["loss=0.6", "steps=5000"], eval_every=20)
+    assert result.status == "ok", result.reason
+    assert result.reached
+    assert result.reached.rule == "loss=0.6"
+    assert result.reached.at_update < 2000
+    assert 0 < result.reached.at_s <= result.train_s + 1
+    assert result.final.loss is not None
+    assert result.final.loss < 0.65
+    assert result.final.accuracy is not None
+    assert result.final.accuracy > 0.8
+    steps = [worker.steps for worker in result.workers]
+    assert min(steps) > 0
+    if strategy == "ps-async":
+        assert sum(steps) == result.updates
+    else:
+        # The chief decides between two updates, so all workers have made exactly the same.
+        assert set(steps) == {result.updates} == {result.reached.at_update}
+        assert result.updates % 20 == 0
+    check_records(result)
+
+
+def check_records(result: Result) -> None:
+    table = pl.read_parquet(Path(result.dir) / "steps.parquet")
+    counts = dict(table.filter(pl.col("kind") == "step").group_by("task").len().iter_rows())
+    assert counts == {worker.task: worker.steps for worker in result.workers}
+    for worker in result.workers:
+        assert worker.phases["compute"] > 0
+        assert worker.phases["data"] > 0
+        # The phases account for the time of the steps: nothing large is left unexplained or counted twice.
+        mine = table.filter((pl.col("task") == worker.task) & (pl.col("kind") == "step") & ~pl.col("traced"))
+        in_steps = mine["duration_s"].sum()
+        spent = sum(seconds for phase, seconds in worker.phases.items() if phase != "eval")
+        # Before the first step: the first pull. Between steps, where workers agree to stop: a wait.
+        between = table.filter((pl.col("task") == worker.task) & pl.col("kind").is_in(["pull", "wait"]))
+        assert spent <= 1.01 * in_steps + between["duration_s"].sum() * (result.strategy != "ps-sync") + 0.02
+        assert spent >= 0.8 * in_steps
+    evaluations = table.filter(pl.col("kind") == "eval")
+    assert set(evaluations["task"]) == {"w0"}
+    assert len(evaluations) >= 2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("layout", ["pw w w", "pw pw"])
+def test_async_applies_exactly_the_asked_updates(run_one: Callable[..., Result], engine: str, layout: str) -> None:
+    result = run_one(engine=engine, strategy="ps-async", layout=layout, stop="steps=301")
+    assert result.status == "ok"
+    assert result.updates == sum(worker.steps for worker in result.workers) == 301
+    steps = pl.read_parquet(Path(result.dir) / "steps.parquet").filter(pl.col("kind") == "step")
+    assert sorted(steps["update"].to_list()) == list(range(1, 302))
+    staleness = [worker.staleness for worker in result.workers]
+    assert all(one is not None and 0 <= one.mean <= one.max < 301 for one in staleness)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_seconds_and_epochs_end_a_run(run_one: Callable[..., Result], engine: str) -> None:
+    timed = run_one(engine=engine, strategy="allreduce", layout="w w", stop="seconds=1")
+    assert timed.status == "ok"
+    assert timed.reached
+    assert timed.reached.rule == "seconds=1"
+    assert timed.reached.at_s >= 1
+    assert len({worker.steps for worker in timed.workers}) == 1
+    epoch = run_one(engine=engine, strategy="ps-sync", layout="pw w", batch=1500, stop="epochs=2")
+    assert epoch.updates == 40
+    assert epoch.examples == 2 * 60_000
+
+
+def test_a_rate_that_is_too_high_is_reported_as_diverged(run_one: Callable[..., Result]) -> None:
+    result = run_one(strategy="ps-async", layout="pw w", lr=3e38, stop="steps=500")
+    assert result.status == "diverged"
+    assert result.reason
+    assert "learning rate" in result.reason
+    assert Path(result.dir, "steps.parquet").exists()
+
+
+def test_traced_steps_do_not_count_as_pace(run_one: Callable[..., Result]) -> None:
+    result = run_one(engine="tensorflow", strategy="ps-async", layout="pw w", stop="steps=200", trace_every=10)
+    steps = pl.read_parquet(Path(result.dir) / "steps.parquet").filter(pl.col("kind") == "step")
+    traced = steps.filter(pl.col("traced"))
+    assert 10 <= len(traced) <= 25
+    assert result.updates == 200
+    fair = (200 - len(traced)) / (result.train_s - traced["duration_s"].sum() / 2)
+    assert result.updates_per_s == pytest.approx(fair, rel=0.01)
+    assert {"pull", "compute", "push"} <= result.workers[0].phases.keys()
