@@ -83,7 +83,7 @@ def catalog() -> Catalog:
 
 def _run_one(one: RunPlan, ready: Ready, runs: Path, name: str | None, watch: Watch) -> Result:
     writer = RunWriter(runs, name or one.spec.workload, one)
-    writer.event("created", **_created(one, ready))
+    writer.event("created", **_created(one, ready), clock_zero_ns=writer.zero_ns)
     try:
         execute(one, HOSTS[one.spec.hosts], ready, writer, watch)
     except BaseException as error:

@@ -4,12 +4,60 @@ from typing import Annotated
 
 import typer
 
+_TF_WARNING = (
+    "TensorFlow's servers listen on every interface and let anyone in; gloo's listen on the host's own address and\n"
+    "  let anyone in. On `local` that is this machine: train where nobody untrusted can reach it, or use netns.\n"
+    "  The torch parameter server binds the host's own address and admits only the run's own keys."
+)
 
-def doctor(
-    clean: Annotated[bool, typer.Option("--clean", help="Remove what crashed runs left behind.")] = False,
-) -> int:
+
+def doctor(clean: Annotated[bool, typer.Option("--clean", help="Remove what crashed runs left behind.")] = False) -> int:
     """Check engines, hosts and data on this machine."""
-    from paceline.cli.console import output
+    import os
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
 
-    output().print("todo", clean)
+    from paceline.cli.console import output
+    from paceline.data.registry import presence
+    from paceline.engines.registry import ENGINES
+    from paceline.hosts import leftovers
+    from paceline.hosts.abilities import abilities
+
+    say = output().print
+
+    def line(works: bool, name: str, detail: str) -> None:
+        mark = "[green]ok[/]" if works else "[yellow]--[/]"
+        say(f"{mark}  [bold]{name:<18}[/] ", end="")
+        say(detail, markup=False, soft_wrap=True)
+
+    line(True, "python", f"{platform.python_version()} on {platform.system()}, {os.cpu_count()} cores")
+    for name, engine in ENGINES.items():
+        try:
+            found = next(version(package) for package in engine.packages if _installed(package))
+            line(True, f"engine {name}", found)
+        except (StopIteration, PackageNotFoundError):
+            line(False, f"engine {name}", f"not installed: pip install 'paceline[{name}]'")
+    for ability in abilities():
+        line(ability.works, ability.name, ability.detail)
+    for name, (works, detail) in presence().items():
+        line(works, f"data {name}", detail)
+    left = leftovers.find()
+    if left and clean:
+        for removed in leftovers.clean(left):
+            line(True, "cleaned", removed)
+    for one in leftovers.find():
+        line(False, "left over", f"{one}: remove it with paceline doctor --clean")
+    if not left:
+        line(True, "left over", "nothing")
+    say(f"\nnote  {_TF_WARNING}", markup=False)
     return 0
+
+
+def _installed(package: str) -> bool:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        version(package)
+    except PackageNotFoundError:
+        return False
+    return True

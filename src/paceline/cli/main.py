@@ -17,12 +17,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("run")(run.run)
-app.command("ls")(ls.ls)
-app.command("show")(show.show)
-app.command("compare")(compare.compare)
-app.command("workloads")(workloads.workloads)
-app.command("doctor")(doctor.doctor)
+_VERBS = {
+    "run": run.run,
+    "ls": ls.ls,
+    "show": show.show,
+    "compare": compare.compare,
+    "workloads": workloads.workloads,
+    "doctor": doctor.doctor,
+}
+for _name, _verb in _VERBS.items():
+    app.command(_name)(_verb)
 
 
 @app.callback()
@@ -56,7 +60,9 @@ def run_command(arguments: list[str]) -> int:
     except Exception as error:
         # The command-line parser's own complaints carry a message for the user.
         if hasattr(error, "format_message"):
-            return _refuse(" ".join(error.format_message().split()) or "say what to do: paceline --help")
+            line = " ".join(error.format_message().split()).rstrip(".") or "nothing to do"
+            verb = f"{arguments[0]} " if arguments and arguments[0] in _VERBS else ""
+            return _refuse(f"{line}: see paceline {verb}--help")
         return _internal(error)
     return code if isinstance(code, int) else 0
 

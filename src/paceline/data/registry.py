@@ -1,9 +1,11 @@
 """The data sets by name."""
 
+from pathlib import Path
 from types import ModuleType
 
 from paceline.data import mnist
 from paceline.data.dataset import Dataset, Ready
+from paceline.errors import DataError
 
 _DATASETS: dict[str, ModuleType] = {"mnist": mnist}
 
@@ -18,3 +20,15 @@ def load(name: str, ready: Ready | None = None) -> Dataset:
     """Map what `ensure` found; called by every task."""
     data: Dataset = _DATASETS[name].load(ready=ready)
     return data
+
+
+def presence() -> dict[str, tuple[bool, str]]:
+    """For each data set whether it is on this machine, and what it is or what will happen."""
+    found = {}
+    for name, module in _DATASETS.items():
+        try:
+            ready: Ready = module.find_ready()
+            found[name] = (not ready.synthetic, f"{ready.source} in {Path(ready.paths[0]).parent}")
+        except DataError:
+            found[name] = (True, "not here yet: fetched when a run first needs it")
+    return found

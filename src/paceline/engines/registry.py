@@ -14,7 +14,9 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
 
     summary: str
     framework: str
-    """The package that must be importable."""
+    """The module that must be importable."""
+    packages: tuple[str, ...]
+    """The distributions that may bring it, for its version."""
     strategies: frozenset[str]
     worker: str
     """(TaskContext) -> Outcome"""
@@ -47,6 +49,7 @@ ENGINES: dict[str, Engine] = {
     "torch": Engine(
         summary="PyTorch: DistributedDataParallel on gloo; a parameter server of ours on ZeroMQ",
         framework="torch",
+        packages=("torch",),
         strategies=_ALL,
         worker="paceline.engines.torch.worker:run",
         server="paceline.engines.torch.server:serve",
@@ -55,6 +58,7 @@ ENGINES: dict[str, Engine] = {
     "tensorflow": Engine(
         summary="TensorFlow: v1 graph with parameter servers; MultiWorkerMirroredStrategy",
         framework="tensorflow",
+        packages=("tensorflow-cpu", "tensorflow"),
         strategies=_ALL,
         worker="paceline.engines.tensorflow.worker:run",
         server="paceline.engines.tensorflow.server:serve",

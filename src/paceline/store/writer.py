@@ -39,6 +39,7 @@ class RunWriter:
         return (clock_ns() - self._started_ns) / 1e9
 
     def event(self, name: str, **fields: Any) -> None:
+        """One line in the run's diary."""
         fields = {"t_s": round(self.now_s(), 6), "event": name, **fields}
         self._events.write(msgspec.json.encode(fields) + b"\n")
 

@@ -1,0 +1,88 @@
+"""Every slip of a user: exit 2, one line that says what is wrong and what would be right, and nothing started."""
+
+from pathlib import Path
+
+import pytest
+
+from paceline.cli.main import run_command
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert run_command(list(arguments)) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert captured.err.startswith("paceline: ")
+    assert "Traceback" not in captured.err
+    return captured.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("logrge", "did you mean logreg?"),
+        ("logreg --engine pytorch", "did you mean torch?"),
+        ("logreg --strategy async", "ps-async"),
+        ("logreg --strategy ps-async --layout pwx", "cluster"),
+        ("logreg --strategy ps-async --layout w,w", "add a p"),
+        ("logreg --batch 0", "batch 0: must be 1 or more"),
+        ("logreg --batch many", "batch"),
+        ("logreg --batch 10,,20", "empty item"),
+        ("logreg --batch 70000", "larger than a worker's shard"),
+        ("logreg --stop steps=-5", "above 0"),
+        ("logreg --stop forever", "steps=2000"),
+        ("logreg --repeat 0", "repeat 0"),
+        ("logreg --repeat two", "--repeat"),
+        ("logreg --hosts cloud", "local, netns"),
+        ("logreg --link 1gbit", "--hosts netns"),
+        ("logreg --cpus 0.5", "--hosts netns"),
+        ("logreg --hosts netns --link quick", "100mbit"),
+        ("logreg --set lr=-1", "lr -1.0"),
+        ("logreg --set learning_rate=1", "unknown field"),
+        ("logreg --name Not/Good", "a-z"),
+        ("logreg --frobnicate", "--frobnicate"),
+        ("missing.toml", "cannot read missing.toml"),
+        ("", "paceline run --help"),
+    ],
+)
+def test_run_refuses(capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: str, says: str) -> None:
+    runs = tmp_path / "runs"
+    assert says in refused(capsys, "run", *arguments.split(), "--runs", str(runs))
+    assert not runs.exists()
+
+
+def test_unreadable_toml_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    spec = tmp_path / "spec.toml"
+    spec.write_text("workload = ")
+    assert "not valid TOML" in refused(capsys, "run", str(spec))
+    spec.write_text('workload = "logreg"\nbatches = 3')
+    assert "did you mean batch" in refused(capsys, "run", str(spec))
+
+
+def test_an_unwritable_runs_directory_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    assert "--runs" in refused(capsys, "run", "logreg", "--runs", str(blocked / "runs"))
+    assert "--runs" in refused(capsys, "run", "logreg", "--runs", "/proc/paceline-runs")
+
+
+def test_netns_without_root_is_refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert "root" in refused(capsys, "run", "logreg", "--hosts", "netns")
+
+
+def test_unknown_runs_and_verbs_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "no runs" in refused(capsys, "show", "latest", "--runs", str(tmp_path / "none"))
+    assert "no runs" in refused(capsys, "compare", "a", "b", "--runs", str(tmp_path / "none"))
+    assert "trian" in refused(capsys, "trian")
+
+
+def test_dry_run_prints_the_plan_and_starts_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code = run_command(
+        ["run", "logreg", "--strategy", "ps-async", "--layout", "pw w,p w w", "--runs", str(tmp_path / "r"), "--dry-run"]
+    )
+    out = capsys.readouterr().out
+    assert code == 0
+    assert "ps0@h1, w0@h1, w1@h2" in out
+    assert "ps0@h1, w0@h2, w1@h3" in out
+    assert not (tmp_path / "r").exists()

@@ -1,0 +1,82 @@
+"""A `paceline run` as a process of its own, to be killed, interrupted and looked at while it goes on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+DEADLINE_S = 90
+
+
+def until(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
+    """Wait for something that must happen; fails with its name if it does not."""
+    end = time.monotonic() + deadline_s
+    while time.monotonic() < end:
+        if found := condition():
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"did not happen within {deadline_s} s: {what}")
+
+
+class LiveRun:
+    def __init__(self, runs: Path, *arguments: str, workload: str = "logreg") -> None:
+        self.runs = runs
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "paceline", "run", workload, "--runs", str(runs), "--json", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    @property
+    def directory(self) -> Path:
+        return next(iter(sorted(self.runs.iterdir())))
+
+    def events(self) -> list[dict[str, Any]]:
+        if not self.runs.exists() or not any(self.runs.iterdir()):
+            return []
+        file = self.directory / "events.jsonl"
+        lines = file.read_text().splitlines() if file.exists() else []
+        return [json.loads(line) for line in lines if line.endswith("}")]
+
+    def wait_until_training(self) -> None:
+        """The barrier is open and records of steps have reached the controller."""
+
+        def training() -> bool:
+            assert self.process.poll() is None, self.process.communicate()
+            started = any(event["event"] == "go" for event in self.events())
+            journal = self.directory / "journal.bin" if started else None
+            return bool(journal and journal.exists() and journal.stat().st_size > 20_000)
+
+        until(training, "the training to start")
+
+    def pid_of(self, task: str) -> int:
+        return int(next(e["pid"] for e in self.events() if e["event"] == "started" and e.get("task") == task))
+
+    def family(self) -> list[psutil.Process]:
+        """The controller and all its descendants, to be checked for after the end."""
+        me = psutil.Process(self.process.pid)
+        return [me, *me.children(recursive=True)]
+
+    def kill(self, task: str) -> None:
+        os.kill(self.pid_of(task), signal.SIGKILL)
+
+    def result(self, timeout_s: float = DEADLINE_S) -> tuple[int, dict[str, Any]]:
+        out, err = self.process.communicate(timeout=timeout_s)
+        assert out, err
+        return self.process.returncode, json.loads(out.splitlines()[-1])
+
+
+def gone(processes: list[psutil.Process], deadline_s: float) -> None:
+    def all_gone() -> bool:
+        return not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in processes)
+
+    until(all_gone, f"the end of {[p.pid for p in processes]}", deadline_s)

@@ -1,0 +1,113 @@
+"""Faults caused for real: the run ends in time, names the culprit, and leaves nothing behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from live import LiveRun, gone
+
+from paceline.analyze.load import load_result
+from paceline.store.paths import find_run
+from paceline.store.run import StoredRun
+
+CELLS = [
+    ("torch", "ps-async", "pw w w", "w1"),
+    ("torch", "ps-sync", "pw w w", "w2"),
+    ("torch", "ps-async", "p w w", "ps0"),
+    ("torch", "allreduce", "w w w", "w1"),
+    ("tensorflow", "ps-async", "pw w", "w1"),
+    ("tensorflow", "ps-sync", "pw w", "ps0"),
+    ("tensorflow", "allreduce", "w w", "w0"),
+]
+
+
+@pytest.mark.parametrize(("engine", "strategy", "layout", "victim"), CELLS)
+def test_a_killed_task_ends_the_run_and_is_named(
+    tmp_path: Path, engine: str, strategy: str, layout: str, victim: str
+) -> None:
+    run = LiveRun(
+        tmp_path / "runs", "--engine", engine, "--strategy", strategy, "--layout", layout, "--stop", "seconds=600"
+    )
+    run.wait_until_training()
+    family = run.family()
+    assert len(family) >= 4
+    run.kill(victim)
+    killed = time.monotonic()
+    code, result = run.result()
+    took = time.monotonic() - killed
+    assert code == 1
+    assert result["status"] == "failed"
+    host = next(e["host"] for e in run.events() if e["event"] == "started" and e["task"] == victim)
+    assert result["reason"] == f"{victim} on {host} was killed by SIGKILL"
+    assert [incident["task"] for incident in result["incidents"]] == [victim]
+    assert sum(worker["steps"] for worker in result["workers"]) > 0
+    assert took < 5
+    gone(family, deadline_s=2)
+    assert not (run.directory / "spool").exists()
+    assert not (run.directory / "journal.bin").exists()
+
+
+def test_ctrl_c_ends_in_good_order_with_results_kept(tmp_path: Path) -> None:
+    run = LiveRun(tmp_path / "runs", "--strategy", "ps-sync", "--layout", "pw w", "--stop", "seconds=600")
+    run.wait_until_training()
+    family = run.family()
+    os.kill(run.process.pid, signal.SIGINT)
+    code, result = run.result(timeout_s=12)
+    assert code == 130
+    assert result["status"] == "aborted"
+    assert result["updates"] > 0
+    assert result["final"]["loss"] is not None
+    assert len({worker["steps"] for worker in result["workers"]}) == 1
+    gone(family, deadline_s=2)
+
+
+def test_a_controller_killed_with_kill_9_takes_everything_along_and_its_run_shows_as_aborted(tmp_path: Path) -> None:
+    run = LiveRun(tmp_path / "runs", "--strategy", "ps-async", "--layout", "pw w", "--stop", "seconds=600")
+    run.wait_until_training()
+    family = run.family()
+    seen_before = run.directory.joinpath("journal.bin").stat().st_size
+    os.kill(run.process.pid, signal.SIGKILL)
+    gone(family, deadline_s=5)
+    run.process.communicate()
+    listed = subprocess.run(
+        [sys.executable, "-m", "paceline", "ls", "--runs", str(run.runs)], capture_output=True, text=True, check=True
+    )
+    assert "aborted" in listed.stdout
+    paths = find_run(run.runs, "latest")
+    result = load_result(paths)
+    assert result.status == "aborted"
+    assert result.reason == "the controller was killed"
+    assert result.updates > 0
+    assert StoredRun(paths).steps.height * 40 > seen_before * 0.5
+    assert not paths.journal.exists()
+    assert not paths.spool.exists()
+
+
+def test_an_error_in_a_task_shows_its_line_and_its_traceback_is_kept(tmp_path: Path) -> None:
+    """A data file that vanishes between the check and the start."""
+    data = tmp_path / "data"
+    fetch = "from paceline.data import mnist; mnist.ensure()"
+    # Synthetic digits of this test's own, so that nobody else's data is touched.
+    env = {**os.environ, "PACELINE_DATA": str(data), "PACELINE_OFFLINE": "1"}
+    subprocess.run([sys.executable, "-c", fetch], env=env, check=True)
+    program = (
+        "import sys, os, paceline.data.registry as registry\n"
+        "ensure = registry.ensure\n"
+        "def broken(name):\n"
+        "    ready = ensure(name)\n"
+        "    os.truncate(ready.paths[0], 100)\n"
+        "    return ready\n"
+        "registry.ensure = broken\n"
+        "from paceline.cli.main import run_command\n"
+        "sys.exit(run_command(sys.argv[1:]))\n"
+    )
+    arguments = ["run", "logreg", "--runs", str(tmp_path / "runs"), "--json"]
+    done = subprocess.run([sys.executable, "-c", program, *arguments], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "w0 on h1 failed: " in done.stdout
+    assert "Traceback" not in done.stderr
+    assert "Traceback" in (tmp_path / "runs" / "logreg-1" / "logs" / "w0.log").read_text()

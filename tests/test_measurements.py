@@ -1,0 +1,128 @@
+"""What Paceline shows of hosts, checked against what the system itself says."""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import psutil
+import pytest
+from live import LiveRun, until
+
+from paceline.hosts.iproute import NAMESPACES
+from paceline.store.result import Result
+
+
+def counters(namespace: str) -> dict[str, int]:
+    """Of the host's external interface, as `ip -s link` in its namespace tells them."""
+    told = subprocess.run(
+        ["ip", "-n", namespace, "-s", "-j", "link", "show", "eth0"], capture_output=True, text=True, check=True
+    )
+    stats = json.loads(told.stdout)[0]["stats64"]
+    return {f"external_{way}_{what}": stats[way][what] for way in ("rx", "tx") for what in ("bytes", "packets")}
+
+
+def namespaces_of(run: LiveRun) -> dict[str, str]:
+    suffix = run.directory.name[-12:].strip("-")
+    found = [entry.name for entry in Path(NAMESPACES).iterdir() if entry.name.startswith(f"pl-{suffix}")]
+    return {name.rsplit("-", 1)[1]: name for name in found}
+
+
+@pytest.mark.netns
+@pytest.mark.parametrize("engine", ["torch", "tensorflow"])
+def test_network_figures_agree_with_ip_s_link(tmp_path: Path, engine: str) -> None:
+    run = LiveRun(
+        tmp_path / "runs", "--engine", engine, "--strategy", "ps-async", "--layout", "p w w", "--hosts", "netns",
+        "--stop", "seconds=10", "--name", f"net{engine[:2]}",
+    )  # fmt: skip
+    run.wait_until_training()
+    names = namespaces_of(run)
+    assert set(names) >= {"h1", "h2", "h3"}
+    observed: dict[str, list[tuple[float, dict[str, int]]]] = {host: [] for host in ("h1", "h2", "h3")}
+    until(lambda: _look(observed, names) >= 2.5, "2.5 s of counters", deadline_s=30)
+    code, result = run.result()
+    assert code == 0
+    zero = next(e["clock_zero_ns"] for e in run.events() if e["event"] == "created")
+    samples = pl.read_parquet(Path(result["dir"]) / "samples.parquet")
+    for host, looks in observed.items():
+        (start_ns, first), (end_ns, last) = looks[0], looks[-1]
+        mine = samples.filter(pl.col("host") == host).sort("t_s")
+        for counter in first:
+            ours = _at(mine, counter, (end_ns - zero) / 1e9) - _at(mine, counter, (start_ns - zero) / 1e9)
+            theirs = last[counter] - first[counter]
+            assert theirs > 1000
+            assert ours == pytest.approx(theirs, rel=0.02), (host, counter)
+
+
+def _look(observed: dict[str, list[tuple[float, dict[str, int]]]], names: dict[str, str]) -> float:
+    for host, looks in observed.items():
+        before = time.monotonic_ns()
+        found = counters(names[host])
+        looks.append(((before + time.monotonic_ns()) / 2, found))
+    looks = observed["h1"]
+    return (looks[-1][0] - looks[0][0]) / 1e9
+
+
+def _at(samples: pl.DataFrame, counter: str, t_s: float) -> float:
+    """The counter at a time between two samples."""
+    times, values = samples["t_s"].to_numpy(), samples[counter].to_numpy()
+    after = int(times.searchsorted(t_s))
+    share = (t_s - times[after - 1]) / (times[after] - times[after - 1])
+    return float(values[after - 1] + share * (values[after] - values[after - 1]))
+
+
+@pytest.mark.netns
+def test_a_link_rate_holds_and_shows(run_one: Callable[..., Result]) -> None:
+    """A batch of 1 makes the server's link the limit: it must be nearly full and never over."""
+    slow = run_one(strategy="ps-async", layout="p w w", hosts="netns", link="100mbit", batch=1, stop="seconds=4")
+    free = run_one(strategy="ps-async", layout="p w w", hosts="netns", batch=1, stop="seconds=2")
+    assert slow.status == free.status == "ok"
+    server = slow.hosts[0]
+    assert 9 < server.external.tx_mb_s_mean <= server.external.tx_mb_s_max < 12.5
+    assert all(host.external.rx_mb_s_max < 12.5 for host in slow.hosts)
+    assert free.hosts[0].external.tx_mb_s_mean > 1.2 * server.external.tx_mb_s_max
+    assert server.scope["network"] == "the host's own interfaces"
+
+
+@pytest.mark.netns
+def test_a_cpu_share_holds_and_shows(run_one: Callable[..., Result]) -> None:
+    held = run_one(strategy="ps-async", layout="pw w", hosts="netns", cpus=0.25, stop="seconds=3")
+    assert held.status == "ok"
+    for host in held.hosts:
+        assert host.cpu_cores_mean < 0.3
+        assert host.cpu_cores_max < 0.35
+    assert max(host.cpu_cores_mean for host in held.hosts) > 0.15
+
+
+def test_cpu_and_memory_agree_with_the_system(tmp_path: Path) -> None:
+    run = LiveRun(tmp_path / "runs", "--strategy", "single", "--stop", "seconds=12")
+    run.wait_until_training()
+    task = psutil.Process(run.pid_of("w0"))
+    first, start = task.cpu_times(), time.monotonic_ns()
+    until(lambda: time.monotonic_ns() - start > 2.5e9, "2.5 s")
+    last, end, memory = task.cpu_times(), time.monotonic_ns(), task.memory_info().rss
+    _, result = run.result()
+    zero = next(e["clock_zero_ns"] for e in run.events() if e["event"] == "created")
+    samples = pl.read_parquet(Path(result["dir"]) / "samples.parquet").sort("t_s")
+    ours = _at(samples, "cpu_s", (end - zero) / 1e9) - _at(samples, "cpu_s", (start - zero) / 1e9)
+    theirs = last.user + last.system - first.user - first.system
+    assert ours == pytest.approx(theirs, rel=0.05, abs=0.05)
+    assert _at(samples, "memory_bytes", (end - zero) / 1e9) == pytest.approx(memory, rel=0.05)
+    assert result["hosts"][0]["scope"]["network"].startswith("the machine's")
+
+
+def test_throughput_agrees_with_counting_by_hand(run_one: Callable[..., Result]) -> None:
+    """updates/s is updates over the time between the barrier and the last step, from the raw records."""
+    result = run_one(strategy="ps-async", layout="pw w", stop="steps=600")
+    steps = pl.read_parquet(Path(result.dir) / "steps.parquet").filter(pl.col("kind") == "step")
+    end = (steps["t_s"] + steps["duration_s"]).max()
+    start = steps["t_s"].min()
+    assert isinstance(end, float)
+    assert isinstance(start, float)
+    assert result.updates_per_s == pytest.approx(600 / (end - start), rel=0.05)
+    assert result.examples_per_s == pytest.approx(result.updates_per_s * 100, rel=1e-3)
+    assert result.first_step_s is not None
+    assert result.first_step_s < result.total_s
+    assert result.train_s < result.total_s
