@@ -11,7 +11,9 @@ _TF_WARNING = (
 )
 
 
-def doctor(clean: Annotated[bool, typer.Option("--clean", help="Remove what crashed runs left behind.")] = False) -> int:
+def doctor(
+    clean: Annotated[bool, typer.Option("--clean", help="Remove what crashed runs left behind.")] = False,
+) -> int:
     """Check engines, hosts and data on this machine."""
     import os
     import platform

@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -17,7 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-_VERBS = {
+_VERBS: dict[str, Callable[..., int]] = {
     "run": run.run,
     "ls": ls.ls,
     "show": show.show,

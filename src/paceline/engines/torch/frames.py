@@ -1,7 +1,4 @@
-"""Messages on a ZeroMQ socket, copied where that is cheaper than keeping track of buffers."""
-
-from collections.abc import Sequence
-from typing import Any
+"""Frames on a ZeroMQ socket, copied where that is cheaper than keeping track of buffers."""
 
 import zmq
 
@@ -17,5 +14,5 @@ def receive(socket: "zmq.Socket[bytes]", *, large: bool) -> list[bytes | memoryv
     return [frame.buffer for frame in socket.recv_multipart(copy=False)]
 
 
-def send(socket: "zmq.Socket[bytes]", frames: Sequence[Any], *, large: bool) -> None:
+def send(socket: "zmq.Socket[bytes]", *frames: bytes, large: bool) -> None:
     socket.send_multipart(frames, copy=not large)

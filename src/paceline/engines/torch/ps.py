@@ -52,15 +52,15 @@ class ServerLink:
             monitor.close()
 
     def send(self, request: Request, values: NDArray[np.float32] | bytes = b"") -> None:
-        frames.send(self._socket, [request.pack(), values], large=self._large)
+        frames.send(self._socket, request.pack(values), large=self._large)
 
     def receive(self, vector: NDArray[np.float32]) -> Reply:
         """The answer; parameters that come with it go to their place in `vector`."""
         try:
-            head, values = frames.receive(self._socket, large=self._large)
+            (message,) = frames.receive(self._socket, large=self._large)
         except zmq.Again:
             raise RunError(f"no answer from {self.task} for {_PATIENCE_MS // 1000} s") from None
-        reply = Reply.unpack(bytes(head))
+        reply, values = Reply.unpack(message)
         if len(values):
             vector[self.part] = np.frombuffer(values, np.float32)
         return reply

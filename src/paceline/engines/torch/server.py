@@ -58,9 +58,9 @@ def _answer_until_done(router: "zmq.Socket[bytes]", shard: Shard) -> None:
         first, *frames = receive(router, large=large)
         worker = bytes(first)
         try:
-            if len(frames) != 2:
+            if len(frames) != 1:
                 raise WireError(f"{len(frames)} frames")
-            answers = shard.handle(worker, Request.unpack(bytes(frames[0])), frames[1])
+            answers = shard.handle(worker, *Request.unpack(frames[0]))
         except WireError as error:
             _log.warning("dropped a message from %r: %s", worker, error)
             continue
@@ -69,9 +69,9 @@ def _answer_until_done(router: "zmq.Socket[bytes]", shard: Shard) -> None:
 
 
 def _send(router: "zmq.Socket[bytes]", shard: Shard, answer: Answer, *, large: bool) -> None:
-    # A copy: the values change with the next update, and the socket may not have sent these by then.
-    values = shard.values.tobytes() if answer.with_values else b""
+    # pack() copies: the values change with the next update, and the socket may not have sent these by then.
+    message = answer.reply.pack(shard.values if answer.with_values else b"")
     try:
-        send(router, [answer.worker, answer.reply.pack(), values], large=large)
+        send(router, answer.worker, message, large=large)
     except zmq.ZMQError as error:
         _log.warning("worker %r is gone: %s", answer.worker, error)

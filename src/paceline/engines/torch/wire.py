@@ -2,8 +2,12 @@
 
 import struct
 from enum import IntEnum
+from typing import Any
 
 import msgspec
+
+Buffer = Any
+"""Bytes, or whatever has a buffer of them."""
 
 
 class Op(IntEnum):
@@ -19,8 +23,8 @@ class Op(IntEnum):
     """I make no more steps."""
 
 
-_REQUEST = struct.Struct("<4sBxxxQ")
-_REPLY = struct.Struct("<4sBBxxQqQ")
+_REQUEST = struct.Struct("<4sB3xQ")
+_REPLY = struct.Struct("<4sBB2xQqQ")
 _MAGIC = b"PLP1"
 HEADER_BYTES = max(_REQUEST.size, _REPLY.size)
 
@@ -34,17 +38,18 @@ class Request(msgspec.Struct, frozen=True):
     version: int = 0
     """The update count of the parameters the gradient was computed from."""
 
-    def pack(self) -> bytes:
-        return _REQUEST.pack(_MAGIC, self.op, self.version)
+    def pack(self, values: Buffer = b"") -> bytes:
+        # One frame: header and values apart would be encrypted, sent and woken up for twice.
+        return b"".join((_REQUEST.pack(_MAGIC, self.op, self.version), values))
 
     @classmethod
-    def unpack(cls, data: bytes) -> "Request":
-        if len(data) != _REQUEST.size:
-            raise WireError(f"a request header of {len(data)} bytes")
-        magic, op, version = _REQUEST.unpack(data)
-        if magic != _MAGIC or op not in Op._value2member_map_:
+    def unpack(cls, data: bytes | memoryview) -> tuple["Request", memoryview]:
+        if len(data) < _REQUEST.size:
+            raise WireError(f"a request of {len(data)} bytes")
+        magic, op, version = _REQUEST.unpack_from(data)
+        if magic != _MAGIC or op not in _OPS:
             raise WireError("not a request")
-        return cls(Op(op), version)
+        return cls(_OPS[op], version), memoryview(data)[_REQUEST.size :]
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -58,14 +63,18 @@ class Reply(msgspec.Struct, frozen=True):
     waited_ns: int = 0
     """How long the server held the answer back for other workers."""
 
-    def pack(self) -> bytes:
-        return _REPLY.pack(_MAGIC, self.more, self.applied, self.update, self.staleness, self.waited_ns)
+    def pack(self, values: Buffer = b"") -> bytes:
+        header = _REPLY.pack(_MAGIC, self.more, self.applied, self.update, self.staleness, self.waited_ns)
+        return b"".join((header, values))
 
     @classmethod
-    def unpack(cls, data: bytes) -> "Reply":
-        if len(data) != _REPLY.size:
-            raise WireError(f"a reply header of {len(data)} bytes")
-        magic, more, applied, update, staleness, waited_ns = _REPLY.unpack(data)
+    def unpack(cls, data: bytes | memoryview) -> tuple["Reply", memoryview]:
+        if len(data) < _REPLY.size:
+            raise WireError(f"a reply of {len(data)} bytes")
+        magic, more, applied, update, staleness, waited_ns = _REPLY.unpack_from(data)
         if magic != _MAGIC:
             raise WireError("not a reply")
-        return cls(update, bool(more), bool(applied), staleness, waited_ns)
+        return cls(update, bool(more), bool(applied), staleness, waited_ns), memoryview(data)[_REPLY.size :]
+
+
+_OPS = {int(op): op for op in Op}
