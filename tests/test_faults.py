@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from live import LiveRun, gone
 
+from live import LiveRun, gone
 from paceline.analyze.load import load_result
 from paceline.store.paths import find_run
 from paceline.store.run import StoredRun
@@ -106,7 +106,9 @@ def test_an_error_in_a_task_shows_its_line_and_its_traceback_is_kept(tmp_path: P
         "sys.exit(run_command(sys.argv[1:]))\n"
     )
     arguments = ["run", "logreg", "--runs", str(tmp_path / "runs"), "--json"]
-    done = subprocess.run([sys.executable, "-c", program, *arguments], env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], env=env, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 1
     assert "w0 on h1 failed: " in done.stdout
     assert "Traceback" not in done.stderr

@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 import psutil
 import pytest
-from live import LiveRun, until
 
+from live import LiveRun, until
 from paceline.hosts.iproute import NAMESPACES
 from paceline.store.result import Result
 

@@ -34,7 +34,12 @@ def sent(*messages: object) -> bytes:
 
 def test_messages_arrive_as_they_were_sent() -> None:
     sample = HostSample(1, 0.5, [1.0, 2.0], 10, LinkCount(1, 2, 3, 4), LinkCount(), 5, 6, [TaskSample("w0", 0.1, 9, 3)])
-    messages = [TaskSaid("w0", Bound({"a": "b"})), TaskExited("w1", -9, 5), Records("w0", b"x" * 100), Samples([sample])]
+    messages = [
+        TaskSaid("w0", Bound({"a": "b"})),
+        TaskExited("w1", -9, 5),
+        Records("w0", b"x" * 100),
+        Samples([sample]),
+    ]
     receiver = Receiver[AgentSays](io.BytesIO(sent(*messages)), AgentSays)
     assert [receiver.receive() for _ in messages] == messages
     assert receiver.receive() is None

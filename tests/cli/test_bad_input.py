@@ -79,7 +79,17 @@ def test_unknown_runs_and_verbs_are_refused(capsys: pytest.CaptureFixture[str], 
 
 def test_dry_run_prints_the_plan_and_starts_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code = run_command(
-        ["run", "logreg", "--strategy", "ps-async", "--layout", "pw w,p w w", "--runs", str(tmp_path / "r"), "--dry-run"]
+        [
+            "run",
+            "logreg",
+            "--strategy",
+            "ps-async",
+            "--layout",
+            "pw w,p w w",
+            "--runs",
+            str(tmp_path / "r"),
+            "--dry-run",
+        ]
     )
     out = capsys.readouterr().out
     assert code == 0

@@ -32,7 +32,7 @@ def plan() -> RunPlan:
 def writer(tmp_path: Path, plan: RunPlan) -> Iterator[RunWriter]:
     made = RunWriter(tmp_path / "runs", "test", plan)
     made.event("created", spec=msgspec.to_builtins(plan.spec), places=msgspec.to_builtins(plan.places))
-    yield made
+    return made
 
 
 def play(plan: RunPlan, writer: RunWriter, **scripts: TaskScript) -> End:

@@ -33,7 +33,9 @@ def difference(one: Result, other: Result) -> float:
 def test_engines_start_alike_and_stay_together(run_one: Callable[..., Result]) -> None:
     """The first 20 losses of every engine and synchronous strategy, at the same global batch of 120."""
     found = {
-        (engine, strategy): losses(run_one(engine=engine, strategy=strategy, layout=layout, batch=batch, stop="steps=20"))
+        (engine, strategy): losses(
+            run_one(engine=engine, strategy=strategy, layout=layout, batch=batch, stop="steps=20")
+        )
         for engine in ENGINES
         for strategy, layout, batch in (("single", "w", 120), ("ps-sync", "pw w", 60), ("allreduce", "w w", 60))
     }

@@ -48,11 +48,11 @@ def check_records(result: Result) -> None:
         assert worker.phases["data"] > 0
         # The phases account for the time of the steps: nothing large is left unexplained or counted twice.
         mine = table.filter((pl.col("task") == worker.task) & (pl.col("kind") == "step") & ~pl.col("traced"))
-        in_steps = mine["duration_s"].sum()
+        in_steps = float(mine["duration_s"].sum())
         spent = sum(seconds for phase, seconds in worker.phases.items() if phase != "eval")
         # Before the first step: the first pull. Between steps, where workers agree to stop: a wait.
         between = table.filter((pl.col("task") == worker.task) & pl.col("kind").is_in(["pull", "wait"]))
-        assert spent <= 1.01 * in_steps + between["duration_s"].sum() * (result.strategy != "ps-sync") + 0.02
+        assert spent <= 1.01 * in_steps + float(between["duration_s"].sum()) * (result.strategy != "ps-sync") + 0.02
         assert spent >= 0.8 * in_steps
     evaluations = table.filter(pl.col("kind") == "eval")
     assert set(evaluations["task"]) == {"w0"}
@@ -98,6 +98,6 @@ def test_traced_steps_do_not_count_as_pace(run_one: Callable[..., Result]) -> No
     traced = steps.filter(pl.col("traced"))
     assert 10 <= len(traced) <= 25
     assert result.updates == 200
-    fair = (200 - len(traced)) / (result.train_s - traced["duration_s"].sum() / 2)
+    fair = (200 - len(traced)) / (result.train_s - float(traced["duration_s"].sum()) / 2)
     assert result.updates_per_s == pytest.approx(fair, rel=0.01)
     assert {"pull", "compute", "push"} <= result.workers[0].phases.keys()

@@ -7,7 +7,7 @@ from paceline.spec.stop import StopRule, first_that_holds, update_limit
 
 
 def holds(rules: list[str], **now: float | None) -> str | None:
-    state: dict[str, float | None] = {"update": 0, "seconds": 0.0, "updates_per_epoch": 600} | now
+    state: dict[str, float | None] = {"update": 0, "seconds": 0.0, "updates_per_epoch": 600, **now}
     rule = first_that_holds([StopRule.parse(text) for text in rules], **state)  # type: ignore[arg-type]
     return str(rule) if rule else None
 

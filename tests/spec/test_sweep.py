@@ -4,7 +4,9 @@ from paceline.spec.sweep import expand, key
 
 def test_lists_become_the_product() -> None:
     runs = expand(experiment({"workload": "logreg", "engine": ["torch", "tensorflow"], "batch": [10, 100, 200]}))
-    assert {(run.engine, run.batch) for run in runs} == {(e, b) for e in ("torch", "tensorflow") for b in (10, 100, 200)}
+    assert {(run.engine, run.batch) for run in runs} == {
+        (e, b) for e in ("torch", "tensorflow") for b in (10, 100, 200)
+    }
 
 
 def test_repeats_come_round_by_round() -> None:

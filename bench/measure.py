@@ -1,0 +1,61 @@
+"""Paces measured in turns, so that a noisy minute hits every contender alike."""
+
+import tempfile
+from collections.abc import Callable, Mapping
+from statistics import median
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+import paceline
+
+Contender = Callable[[], float]
+console = Console(width=120, highlight=False)
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """Updates per second over several rounds."""
+
+    values: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return median(self.values)
+
+    def __str__(self) -> str:
+        return f"{self.median:,.0f} ({min(self.values):,.0f} to {max(self.values):,.0f})"
+
+
+def in_turns(contenders: Mapping[str, Contender], rounds: int) -> dict[str, Pace]:
+    """Every contender once a round."""
+    values: dict[str, list[float]] = {name: [] for name in contenders}
+    for number in range(1, rounds + 1):
+        for name, contender in contenders.items():
+            values[name].append(contender())
+            console.print(f"  round {number} of {rounds}: {name} {values[name][-1]:,.0f}/s", style="dim")
+    return {name: Pace(tuple(found)) for name, found in values.items()}
+
+
+def ours(**fields: object) -> Contender:
+    """One run of ours; its runs directory is thrown away."""
+
+    def run() -> float:
+        with tempfile.TemporaryDirectory(prefix="paceline-bench-") as runs:
+            (result,) = paceline.run("logreg", runs=runs, **fields)
+        if result.status != "ok":
+            raise RuntimeError(f"a run of the bench ended {result.status}: {result.reason}")
+        return result.updates_per_s
+
+    return run
+
+
+def show(title: str, paces: Mapping[str, Pace], claims: Mapping[str, tuple[float, str]]) -> None:
+    """The table, and each claim with the ratio that was measured."""
+    table = Table("what", "updates/s: median (least to most)", title=title, title_justify="left", box=None)
+    for name, pace in paces.items():
+        table.add_row(name, str(pace))
+    console.print(table)
+    for claim, (ratio, wanted) in claims.items():
+        console.print(f"  {claim}: {ratio:.2f} ({wanted})")
+    console.print()

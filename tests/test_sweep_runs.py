@@ -1,0 +1,150 @@
+"""Sweeps by real runs: results as they come, resumable by name, never a directory twice."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import paceline
+from paceline.cli.main import run_command
+
+
+def run_cli(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "paceline", *arguments], capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def test_a_sweep_is_resumed_by_its_name(tmp_path: Path) -> None:
+    runs = str(tmp_path / "runs")
+    first = paceline.run("logreg", batch=[50, 100], stop="steps=20", name="sweep", runs=runs)
+    again = paceline.run("logreg", batch=[50, 100, 200], stop="steps=20", name="sweep", runs=runs)
+    assert [result.run for result in again[:2]] == [result.run for result in first] == ["sweep-1", "sweep-2"]
+    assert again[2].run == "sweep-3"
+    assert sorted(entry.name for entry in Path(runs).iterdir()) == ["sweep-1", "sweep-2", "sweep-3"]
+
+
+def test_what_failed_is_made_again_in_a_new_directory(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    (done,) = paceline.run("logreg", stop="steps=20", name="sweep", runs=str(runs))
+    stored = json.loads((runs / "sweep-1" / "result.json").read_text())
+    (runs / "sweep-1" / "result.json").write_text(json.dumps({**stored, "status": "failed", "reason": "made up"}))
+    (redone,) = paceline.run("logreg", stop="steps=20", name="sweep", runs=str(runs))
+    assert (done.run, redone.run, redone.status) == ("sweep-1", "sweep-2", "ok")
+
+
+def test_without_a_name_every_run_is_new(tmp_path: Path) -> None:
+    runs = str(tmp_path / "runs")
+    made = [paceline.run("logreg", stop="steps=5", runs=runs)[0].run for _ in range(2)]
+    assert made == ["logreg-1", "logreg-2"]
+
+
+def test_json_is_one_object_a_run_and_nothing_else_on_stdout(tmp_path: Path) -> None:
+    runs = str(tmp_path / "runs")
+    done = run_cli("run", "logreg", "--batch", "50,100", "--stop", "steps=20", "--runs", runs, "--json")
+    assert done.returncode == 0
+    objects = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["batch"] for one in objects] == [50, 100]
+    shown = run_cli("show", objects[0]["run"], "--runs", runs, "--json")
+    assert json.loads(shown.stdout) == objects[0]
+    assert "until steps=20" in done.stderr
+
+
+def test_a_run_can_be_made_again_from_its_own_spec(tmp_path: Path) -> None:
+    runs = str(tmp_path / "runs")
+    (first,) = paceline.run("logreg", strategy="ps-sync", stop=["steps=20", "loss=0.01"], lr=0.2, seed=7, runs=runs)
+    again = run_cli("run", f"{first.dir}/spec.toml", "--runs", runs, "--json")
+    result = json.loads(again.stdout)
+    assert (result["strategy"], result["layout"], result["seed"]) == ("ps-sync", "pw w", 7)
+    assert result["final"]["loss"] == first.final.loss
+
+
+def test_the_contracts_keys_are_all_there(tmp_path: Path) -> None:
+    (result,) = paceline.run("logreg", strategy="ps-async", stop="steps=50", runs=str(tmp_path / "runs"))
+    stored = json.loads((Path(result.dir) / "result.json").read_text())
+    assert stored.keys() >= {
+        "run", "workload", "engine", "strategy", "layout", "batch", "seed", "repeat", "status", "reason", "tainted",
+        "updates", "examples", "train_s", "total_s", "first_step_s", "updates_per_s", "examples_per_s", "final",
+        "reached", "workers", "hosts", "verdict", "incidents", "dir",
+    }  # fmt: skip
+    assert stored["final"].keys() == {"loss", "accuracy"}
+    assert stored["reached"].keys() == {"rule", "at_s", "at_update"}
+    assert stored["workers"][0].keys() >= {"task", "host", "steps", "phases", "staleness"}
+    assert stored["workers"][0]["staleness"].keys() == {"mean", "p95", "max"}
+    traffic = {"rx_mb_s_mean", "rx_mb_s_max", "tx_mb_s_mean", "tx_mb_s_max", "rx_packets_s_mean", "tx_packets_s_mean"}
+    host = stored["hosts"][0]
+    assert host.keys() >= {"host", "cpu_cores_mean", "cpu_cores_max", "busiest_core_max", "memory_mb_max", "disk"}
+    assert host["external"].keys() == host["loopback"].keys() == traffic
+    assert host["disk"].keys() == {"read_mb", "write_mb"}
+    assert stored["verdict"].keys() == {"cause", "where", "share", "evidence", "remedy"}
+    assert {entry.name for entry in Path(result.dir).iterdir()} == {
+        "spec.toml", "result.json", "steps.parquet", "samples.parquet", "events.jsonl", "logs", "tensorboard",
+        "checkpoints",
+    }  # fmt: skip
+
+
+def test_two_controllers_with_one_name_make_two_directories(tmp_path: Path) -> None:
+    arguments = ["run", "logreg", "--stop", "steps=20", "--name", "same", "--runs", str(tmp_path / "runs"), "--json"]
+    both = [
+        subprocess.Popen([sys.executable, "-m", "paceline", *arguments], stdout=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    results = [json.loads(one.communicate(timeout=120)[0]) for one in both]
+    assert {result["status"] for result in results} == {"ok"}
+    assert len({result["dir"] for result in results}) == 2
+
+
+def test_tables_tell_the_same_as_the_results(tmp_path: Path) -> None:
+    runs = str(tmp_path / "runs")
+    made = paceline.run(
+        "logreg", strategy="ps-sync", batch=[50, 100], stop="steps=30", repeat=2, name="pair", runs=runs
+    )
+    listed = run_cli("ls", "--runs", runs).stdout
+    assert all(result.run in listed for result in made)
+    compared = run_cli("compare", "pair", "--runs", runs).stdout
+    assert "±" in compared
+    assert compared.count("ps-sync") >= 2
+    assert "30 30" in compared
+    shown = run_cli("show", "pair-1", "--runs", runs).stdout
+    for word in ("compute", "w0", "h2", "verdict", "share this machine", "test loss"):
+        assert word in shown
+
+
+def test_tensorboard_files_are_made_for_each_task(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    (result,) = paceline.run(
+        "logreg",
+        engine="tensorflow",
+        strategy="ps-async",
+        stop="steps=300",
+        eval_every=100,
+        runs=str(tmp_path / "runs"),
+    )
+    board = Path(result.dir) / "tensorboard"
+    assert {entry.name for entry in board.iterdir()} == {"w0", "w1"}
+    chief = EventAccumulator(str(board / "w0"))
+    chief.Reload()
+    assert {"loss", "eval/loss", "eval/accuracy"} <= set(chief.Tags()["scalars"])
+    assert chief.Graph().node
+    losses = [event.value for event in chief.Scalars("loss")]
+    assert losses[0] > losses[-1] > 0
+
+
+def test_help_is_quick_and_names_every_verb() -> None:
+    start = os.times()
+    done = run_cli("--help")
+    end = os.times()
+    for verb in ("run", "ls", "show", "compare", "workloads", "doctor"):
+        assert verb in done.stdout
+    # CPU time of the child: a busy machine must not fail it.
+    assert end.children_user + end.children_system - start.children_user - start.children_system < 0.3
+
+
+def test_workloads_and_doctor_print_what_there_is() -> None:
+    assert run_command(["workloads"]) == 0
+    told = run_cli("doctor")
+    assert told.returncode == 0
+    assert "engine torch" in told.stdout
+    assert "hosts local" in told.stdout
