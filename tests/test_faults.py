@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from live import LiveRun, gone
+from live import LiveRun, gone, until
 from paceline.analyze.load import load_result
+from paceline.hosts.iproute import NAMESPACES
 from paceline.store.paths import find_run
 from paceline.store.run import StoredRun
 
@@ -85,6 +86,26 @@ def test_a_controller_killed_with_kill_9_takes_everything_along_and_its_run_show
     assert StoredRun(paths).steps.height * 40 > seen_before * 0.5
     assert not paths.journal.exists()
     assert not paths.spool.exists()
+
+
+@pytest.mark.netns
+def test_a_killed_controller_leaves_no_namespace_and_no_cgroup(tmp_path: Path) -> None:
+    run = LiveRun(
+        tmp_path / "runs", "--strategy", "allreduce", "--layout", "w w", "--hosts", "netns", "--cpus", "0.5",
+        "--link", "1gbit", "--stop", "seconds=600", "--name", "fault-ns",
+    )  # fmt: skip
+    run.wait_until_training()
+    family = run.family()
+    assert [name for name in _namespaces() if "fault-ns" in name]
+    os.kill(run.process.pid, signal.SIGKILL)
+    gone(family, deadline_s=5)
+    until(lambda: not [name for name in _namespaces() if "fault-ns" in name], "the end of the namespaces", deadline_s=5)
+    until(lambda: not list(Path("/sys/fs/cgroup").glob("**/paceline-*fault-ns*")), "the end of the cgroups", 5)
+    run.process.communicate()
+
+
+def _namespaces() -> list[str]:
+    return [entry.name for entry in Path(NAMESPACES).iterdir()]
 
 
 def test_an_error_in_a_task_shows_its_line_and_its_traceback_is_kept(tmp_path: Path) -> None:

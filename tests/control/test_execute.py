@@ -1,6 +1,6 @@
 """The controller against hosts that play a script: no process is started."""
 
-from collections.abc import Iterator
+import re
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ def plan() -> RunPlan:
 
 
 @pytest.fixture
-def writer(tmp_path: Path, plan: RunPlan) -> Iterator[RunWriter]:
+def writer(tmp_path: Path, plan: RunPlan) -> RunWriter:
     made = RunWriter(tmp_path / "runs", "test", plan)
     made.event("created", spec=msgspec.to_builtins(plan.spec), places=msgspec.to_builtins(plan.places))
     return made
@@ -68,4 +68,5 @@ def test_a_run_that_cannot_even_start_its_tasks_ends(plan: RunPlan, writer: RunW
         task.exit(3)
 
     end = play(plan, writer, w0=crash, w1=crash, w2=crash)
-    assert end == End("failed", "w0 on h1 exited with code 3 before it was done")
+    assert end.status == "failed"
+    assert re.fullmatch(r"w\d on h\d exited with code 3 before it was done", end.reason or "")

@@ -114,13 +114,13 @@ def _progress(moment: Moment) -> tuple[float, str]:
 
 
 def _plain(console: Console) -> Watch:
-    said, stage = time.monotonic(), ""
+    said = time.monotonic()
 
     def watch(moment: Moment) -> None:
-        nonlocal said, stage
-        if time.monotonic() - said < _PLAIN_EVERY_S and moment.stage == stage:
+        nonlocal said
+        if time.monotonic() - said < _PLAIN_EVERY_S:
             return
-        said, stage = time.monotonic(), moment.stage
+        said = time.monotonic()
         paces = " ".join(f"{worker.task} {units.short(worker.steps_per_s)}/s" for worker in moment.workers.values())
         line = f"  {_progress(moment)[1]}" + (f" · {paces}" if moment.update else "")
         console.print(line, highlight=False, markup=False, soft_wrap=True)
