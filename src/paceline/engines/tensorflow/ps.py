@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from paceline.engines.tensorflow import network, traces
 from paceline.engines.tensorflow.board import graph_event
 from paceline.engines.tensorflow.cluster import config, ps_device, start_server, worker_device
+from paceline.engines.tensorflow.predictor import LocalPredictor
 from paceline.engines.tensorflow.transfer import carry
 from paceline.train.batches import Images, Labels
 from paceline.train.context import TaskContext
@@ -46,6 +47,7 @@ class ParameterServerWorker:
         self._run = self._session.make_callable(self._fetches, [self._x, self._y])
         self._set_up()
         if job.is_chief:
+            self._predictor = LocalPredictor(self._model, job.threads)
             context.rendezvous.attach("tensorboard", "events.out.tfevents.graph", graph_event(self._graph))
 
     # ---- to be built by each strategy ----
@@ -83,12 +85,7 @@ class ParameterServerWorker:
             self._session.run(self._all_left if self._job.is_chief else self._leave)
 
     def predictor(self) -> Predictor:
-        values = self._session.run(self._read)
-
-        def predict(x: Images) -> NDArray[np.float32]:
-            return self._session.run(self._logits, {self._images: x, **dict(zip(self._given, values, strict=True))})
-
-        return predict
+        return self._predictor.with_values(self._session.run(self._read))
 
     def parameters(self) -> Parameters:
         values = self._session.run(self._read)
@@ -101,7 +98,6 @@ class ParameterServerWorker:
 
     def _build(self) -> None:
         self._build_variables()
-        self._build_predictor()
         pulled = self._pull()
         with tf.device(self._here), tf.name_scope("compute"):
             self._x = tf1.placeholder(tf.float32, [None, self._model.inputs], name="x")
@@ -121,12 +117,6 @@ class ParameterServerWorker:
                 )
                 self._first_values.append(tf1.placeholder(tf.float32, shape.shape, name=f"first/{name}"))
         self._read = [variable.read_value() for variable in self._variables]
-
-    def _build_predictor(self) -> None:
-        with tf.device(self._here), tf.name_scope("predict"):
-            self._images = tf1.placeholder(tf.float32, [None, self._model.inputs])
-            self._given = [tf1.placeholder(tf.float32, shape.shape) for shape in self._shapes]
-            self._logits = network.logits(self._model, self._images, self._given)
 
     def _pull(self) -> list[Any]:
         return self._carry([variable.read_value() for variable in self._variables], to_worker=True)
