@@ -43,14 +43,23 @@ def group_repeats(results: Sequence[Result]) -> list[Group]:
 
 
 def _identity(result: Result) -> tuple[object, ...]:
-    asked = tuple(sorted((key, str(value)) for key, value in result.settings.items()))
-    return (
-        result.workload,
-        result.engine,
-        result.strategy,
-        result.layout,
-        result.batch,
-        result.seed,
-        result.hosts_kind,
-        asked,
-    )
+    return tuple(setting(result, name) for name in _names(result))
+
+
+def setting(result: Result, name: str) -> str:
+    """One thing that was asked for, as text."""
+    value = getattr(result, name) if name in _FIELDS else result.settings.get(name)
+    return "-" if value is None else " ".join(value) if isinstance(value, list) else str(value)
+
+
+def varied(groups: Sequence[Group]) -> list[str]:
+    """What was asked for differently among these groups."""
+    names = dict.fromkeys(name for group in groups for name in _names(group.first))
+    return [name for name in names if len({setting(group.first, name) for group in groups}) > 1]
+
+
+_FIELDS = ("workload", "engine", "strategy", "layout", "batch", "seed", "hosts_kind")
+
+
+def _names(result: Result) -> list[str]:
+    return [*_FIELDS, *sorted(result.settings)]

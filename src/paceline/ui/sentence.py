@@ -1,9 +1,10 @@
 """What a set of runs shows, in a sentence or two."""
 
 from collections.abc import Sequence
+from itertools import product
 
 from paceline import units
-from paceline.analyze.repeats import Group, group_repeats
+from paceline.analyze.repeats import Group, group_repeats, setting, varied
 from paceline.store.result import Result
 
 
@@ -12,58 +13,83 @@ def sentence(results: Sequence[Result]) -> str:
     failed = [result for result in results if result.status != "ok"]
     parts = []
     if len(groups) > 1:
-        parts.append(_fastest(groups))
-        parts.append(_to_target(groups))
-        parts.append(_uneven(groups))
+        names = _names(groups)
+        parts += [_to_target(groups, names), _fastest(groups, names), *_modes(groups), _uneven(groups, names)]
     if failed:
         parts.append(f"{len(failed)} of {len(results)} runs did not end well: {failed[0].run} ({failed[0].reason}).")
     return " ".join(part for part in parts if part)
 
 
-def _fastest(groups: Sequence[Group]) -> str:
+def _to_target(groups: Sequence[Group], names: dict[int, str]) -> str:
+    timed = []
+    for group in groups:
+        spread = group.spread(_seconds_to_target)
+        if spread and group.first.reached:
+            timed.append((spread.mean, names[id(group)], group.first.reached.rule))
+    if len(timed) < 2:
+        return ""
+    timed.sort()
+    (best, winner, rule), (worst, loser, _) = timed[0], timed[-1]
+    return f"First at {rule}: {winner}, after {units.short(best)} s; last: {loser}, after {units.short(worst)} s."
+
+
+def _fastest(groups: Sequence[Group], names: dict[int, str]) -> str:
     ranked = sorted(groups, key=_examples_pace)
     slow, fast = ranked[0], ranked[-1]
     times = _examples_pace(fast) / max(_examples_pace(slow), 1e-9)
     if times < 1.1:
         return "All of these train at much the same pace."
+    verdict = slow.first.verdict
     return (
-        f"Most examples a second: {_name(fast)}, {units.short(_examples_pace(fast))}; that is {times:.1f} times "
-        f"{_name(slow)}, where {slow.first.verdict.cause} takes {slow.first.verdict.share:.0%} of the workers' time."
+        f"Most examples a second: {names[id(fast)]}, {units.short(_examples_pace(fast))}, {times:.1f} times as many as "
+        f"{names[id(slow)]}, whose workers spend {verdict.share:.0%} of their time in {verdict.cause}."
     )
 
 
-def _to_target(groups: Sequence[Group]) -> str:
-    timed = []
-    for group in groups:
-        spread = group.spread(
-            lambda r: r.reached.at_s if r.reached and r.reached.rule.startswith(("loss", "accuracy")) else None
-        )
-        if spread and group.first.reached:
-            timed.append((spread.mean, group))
-    if len(timed) < 2:
-        return ""
-    timed.sort(key=lambda item: item[0])
-    (best, winner), (worst, loser) = timed[0], timed[-1]
-    assert winner.first.reached
-    rule = winner.first.reached.rule
-    return f"First at {rule}: {_name(winner)} in {units.short(best)} s; last {_name(loser)} in {units.short(worst)} s."
+def _modes(groups: Sequence[Group]) -> list[str]:
+    """Async against sync, where all else is equal."""
+    said = []
+    for sync, other in product(groups, groups):
+        if (sync.first.strategy, other.first.strategy) != ("ps-sync", "ps-async"):
+            continue
+        slow, fast = (group.spread(lambda r: r.updates_per_s) for group in (sync, other))
+        if varied([sync, other]) == ["strategy"] and slow and fast and slow.mean:
+            said.append(
+                f"On {sync.first.engine}, async makes {fast.mean / slow.mean:.1f} updates in the time of one of sync, "
+                f"each from a batch of one worker instead of {len(sync.first.workers)}."
+            )
+    return said[:2]
 
 
-def _uneven(groups: Sequence[Group]) -> str:
+def _uneven(groups: Sequence[Group], names: dict[int, str]) -> str:
     """A worker that did most of the work must not go unnoticed."""
     for group in groups:
         steps = [worker.steps for worker in group.first.workers]
         if len(steps) > 1 and max(steps) > 2 * max(1, min(steps)):
             most = max(group.first.workers, key=lambda worker: worker.steps)
-            return f"In {_name(group)}, {most.task} on {most.host} made {most.steps / sum(steps):.0%} of the steps."
+            share = most.steps / sum(steps)
+            return f"In {names[id(group)]}, {most.task} on {most.host} made {share:.0%} of the steps."
     return ""
+
+
+def _names(groups: Sequence[Group]) -> dict[int, str]:
+    """Each group by what sets it apart from the others."""
+    apart = varied(groups)
+    return {id(group): " ".join(_part(group.first, name) for name in apart) for group in groups}
+
+
+def _part(result: Result, name: str) -> str:
+    value = setting(result, name)
+    if name == "layout":
+        return f"'{value}'"
+    return value if name in ("workload", "engine", "strategy") else f"{name} {value}"
+
+
+def _seconds_to_target(result: Result) -> float | None:
+    reached = result.reached
+    return reached.at_s if reached and reached.rule.startswith(("loss", "accuracy")) else None
 
 
 def _examples_pace(group: Group) -> float:
     spread = group.spread(lambda r: r.examples_per_s)
     return spread.mean if spread else 0.0
-
-
-def _name(group: Group) -> str:
-    first = group.first
-    return f"{first.engine} {first.strategy} ({first.layout}, batch {first.batch})"

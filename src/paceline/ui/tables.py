@@ -7,10 +7,11 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from paceline.analyze.repeats import Group, group_repeats
+from paceline.analyze.repeats import Group, group_repeats, setting, varied
 from paceline.store.result import Result
 from paceline.ui import format as fmt
 
+_ALWAYS_SHOWN = ("engine", "strategy", "layout", "batch")
 _STATUS_STYLE = {"ok": "green", "failed": "bold red", "diverged": "bold magenta", "aborted": "yellow"}
 
 
@@ -39,9 +40,9 @@ def run_list(results: Sequence[Result]) -> Table:
 def comparison(results: Sequence[Result]) -> Table:
     """One row for all repeats of a configuration, as mean ± standard deviation."""
     groups = group_repeats(results)
-    varied = _varied_settings(groups)
+    also = [name for name in varied(groups) if name not in _ALWAYS_SHOWN]
     table = _table(
-        "engine", "strategy", "layout", "batch", *varied, "runs", "time s", "updates/s", "examples/s", "loss",
+        "engine", "strategy", "layout", "batch", *also, "runs", "time s", "updates/s", "examples/s", "loss",
         "accuracy %", "to target s", "steps per worker",
     )  # fmt: skip
     _right(table, "batch", "runs", "time s", "updates/s", "examples/s", "loss", "accuracy %", "to target s")
@@ -52,7 +53,7 @@ def comparison(results: Sequence[Result]) -> Table:
             first.strategy,
             first.layout,
             str(first.batch),
-            *[_setting(first, name) for name in varied],
+            *[setting(first, name) for name in also],
             _counts(group),
             fmt.spread(group.spread(lambda r: r.train_s)),
             fmt.spread(group.spread(lambda r: r.updates_per_s)),
@@ -171,16 +172,6 @@ def _status(result: Result, *, with_reason: bool = False) -> Text:
 def _to_target(result: Result) -> float | None:
     is_quality = result.reached and result.reached.rule.split("=")[0] in ("loss", "accuracy")
     return result.reached.at_s if result.reached and is_quality else None
-
-
-def _varied_settings(groups: Sequence[Group]) -> list[str]:
-    names = ["workload", "hosts_kind", "seed", *(groups[0].first.settings if groups else ())]
-    return [name for name in names if len({_setting(group.first, name) for group in groups}) > 1]
-
-
-def _setting(result: Result, name: str) -> str:
-    value = getattr(result, name) if hasattr(result, name) else result.settings.get(name)
-    return "-" if value is None else " ".join(value) if isinstance(value, list) else str(value)
 
 
 def _counts(group: Group) -> str:

@@ -1,0 +1,28 @@
+"""Logistic regression on MNIST ends where it is known to end."""
+
+from collections.abc import Callable
+
+import pytest
+
+from paceline.store.result import Result
+
+
+@pytest.fixture(autouse=True)
+def _needs_mnist() -> None:
+    from paceline.data.registry import ensure
+
+    if ensure("mnist").synthetic:
+        pytest.skip("MNIST could not be had; these figures are MNIST's")
+
+
+def test_a_loss_of_035_comes_with_about_90_7_percent(run_one: Callable[..., Result]) -> None:
+    result = run_one(stop="loss=0.35", eval_every=10, lr=0.01)
+    assert result.reached
+    assert result.reached.at_update == pytest.approx(7_100, rel=0.05)
+    assert result.final.accuracy == pytest.approx(0.907, abs=0.004)
+
+
+def test_20_epochs_come_to_92_percent(run_one: Callable[..., Result]) -> None:
+    result = run_one(stop="epochs=20", batch=200)
+    assert result.final.accuracy
+    assert result.final.accuracy > 0.92
