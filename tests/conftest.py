@@ -1,7 +1,5 @@
 """Real runs for tests: the same pipeline as the command line's, into a directory of the test's own."""
 
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,13 +7,20 @@ from typing import Any
 import pytest
 
 import paceline
+from paceline.errors import HostError
+from paceline.hosts.kind import HostRequest
+from paceline.hosts.registry import HOSTS
 from paceline.store.result import Result
 
 RunOne = Callable[..., Result]
 
-needs_netns = pytest.mark.skipif(
-    sys.platform != "linux" or os.geteuid() != 0, reason="network namespaces need Linux and root"
-)
+
+def why_no_netns() -> str | None:
+    try:
+        HOSTS["netns"].check([HostRequest(name="h1", link_bits_s=10**9, cpus=0.5)])
+    except HostError as error:
+        return str(error)
+    return None
 
 
 @pytest.fixture
@@ -30,6 +35,7 @@ def run_one(tmp_path: Path) -> RunOne:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    reason = why_no_netns()
     for item in items:
-        if item.get_closest_marker("netns"):
-            item.add_marker(needs_netns)
+        if reason and item.get_closest_marker("netns"):
+            item.add_marker(pytest.mark.skip(reason=reason))

@@ -19,14 +19,12 @@ def compare(
     from paceline.cli.console import output
     from paceline.store.paths import find_runs
     from paceline.store.result import encode
-    from paceline.ui.sentence import sentence
-    from paceline.ui.tables import comparison
+    from paceline.ui.compare import comparison_view
 
     results = [load_result(paths) for paths in find_runs(Path(runs), run)]
     if json:
         for result in results:
             print(encode(result).decode())
     else:
-        output().print(comparison(results))
-        output().print("\n" + sentence(results), markup=False, highlight=False)
+        output().print(comparison_view(results))
     return 0

@@ -42,9 +42,10 @@ def run(
     from paceline.cli.console import messages, output
     from paceline.spec.load import assignments, experiment, load_toml, split_list
     from paceline.store.result import Result, encode
-    from paceline.ui import live, tables
+    from paceline.ui import live
+    from paceline.ui.compare import comparison_view
+    from paceline.ui.details import details
     from paceline.ui.plan import plan_table
-    from paceline.ui.sentence import sentence
 
     fields: dict[str, Any] = load_toml(Path(workload)) if workload.endswith(".toml") else {}
     if not fields:
@@ -74,7 +75,5 @@ def run(
 
     made = pipeline.run(request, lambda one, number, of: live.show(console, one, number, of), on_result)
     if not json:
-        output().print(tables.details(made[0]) if len(made) == 1 else tables.comparison(made))
-        if len(made) > 1:
-            output().print("\n" + sentence(made), markup=False, highlight=False)
+        output().print(details(made[0]) if len(made) == 1 else comparison_view(made))
     return max(_EXIT[result.status] for result in made)

@@ -35,9 +35,9 @@ def steps_per_worker(result: Result) -> str:
     return " ".join(f"{worker.steps:,}" for worker in result.workers) or "-"
 
 
-def phase_shares(phases: dict[str, float]) -> str:
+def phase_shares(phases: dict[str, float], most: int = 9) -> str:
     total = sum(phases.values())
     if not total:
         return "-"
     ranked = sorted(phases.items(), key=lambda item: -item[1])
-    return ", ".join(f"{name} {seconds_ / total:.0%}" for name, seconds_ in ranked if seconds_ / total >= 0.005)
+    return ", ".join(f"{name} {seconds_ / total:.0%}" for name, seconds_ in ranked[:most] if seconds_ / total >= 0.005)

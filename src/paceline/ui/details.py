@@ -1,0 +1,106 @@
+"""One run in full."""
+
+from rich.console import Group as Stack
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from paceline.store.result import Result
+from paceline.ui import format as fmt
+from paceline.ui.tables import align_right, plain_table, status
+
+
+def details(result: Result) -> RenderableType:
+    """Everything about one run."""
+    return Stack(_head(result), Text(), _workers(result), Text(), _hosts(result), Text(), *_closing(result))
+
+
+def _head(result: Result) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column()
+    reached = result.reached
+    asked = {k: v for k, v in result.settings.items() if v is not None and k not in ("stop", "record", "sample_hz")}
+    rows: list[tuple[str, RenderableType]] = [
+        ("run", f"{result.run}   ({result.started_at})"),
+        ("status", status(result, with_reason=True)),
+        (
+            "what",
+            f"{result.workload} · {result.engine} · {result.strategy} · layout '{result.layout}' "
+            f"on {result.hosts_kind} · batch {result.batch} · seed {result.seed} · repeat {result.repeat}",
+        ),
+        ("settings", ", ".join(f"{k} {v}" for k, v in asked.items()) or "defaults"),
+        ("data", result.data),
+        (
+            "time",
+            f"{fmt.seconds(result.train_s)} training, first step after {fmt.seconds(result.first_step_s)}, "
+            f"{fmt.seconds(result.total_s)} in all",
+        ),
+        (
+            "pace",
+            f"{result.updates:,} updates at {fmt.number(result.updates_per_s)}/s, "
+            f"{result.examples:,} examples at {fmt.number(result.examples_per_s)}/s",
+        ),
+        ("quality", f"test loss {fmt.loss(result.final.loss)}, accuracy {fmt.percent(result.final.accuracy)}"),
+        (
+            "reached",
+            f"{reached.rule} after {fmt.seconds(reached.at_s)}, {reached.at_update:,} updates" if reached else "-",
+        ),
+        ("directory", result.dir),
+    ]
+    for label, value in rows:
+        table.add_row(label, Text(value) if isinstance(value, str) else value)
+    return table
+
+
+def _workers(result: Result) -> Table:
+    table = plain_table("worker", "host", "steps", "where its time went", "staleness mean / p95 / max")
+    align_right(table, "steps")
+    for worker in result.workers:
+        stale = worker.staleness
+        table.add_row(
+            worker.task,
+            worker.host,
+            f"{worker.steps:,}",
+            fmt.phase_shares(worker.phases),
+            f"{stale.mean:.2f} / {stale.p95:g} / {stale.max}" if stale else "-",
+        )
+    return table
+
+
+def _hosts(result: Result) -> Table:
+    table = plain_table(
+        "host", "tasks", "cores mean", "cores max", "busiest core", "memory MB", "external in / out MB/s",
+        "loopback MB/s", "disk read / write MB",
+    )  # fmt: skip
+    align_right(table, "cores mean", "cores max", "busiest core", "memory MB", "loopback MB/s")
+    for host in result.hosts:
+        table.add_row(
+            host.host,
+            " ".join(host.tasks),
+            fmt.number(host.cpu_cores_mean),
+            fmt.number(host.cpu_cores_max),
+            f"{host.busiest_core_max:.0%}",
+            fmt.number(host.memory_mb_max),
+            f"{fmt.number(host.external.rx_mb_s_mean)} / {fmt.number(host.external.tx_mb_s_mean)}",
+            fmt.number(host.loopback.rx_mb_s_mean),
+            f"{fmt.number(host.disk.read_mb)} / {fmt.number(host.disk.write_mb)}",
+        )
+    return table
+
+
+def _closing(result: Result) -> list[RenderableType]:
+    verdict = result.verdict
+    lines: list[RenderableType] = [
+        Text.assemble(("verdict  ", "dim"), (verdict.cause, "bold"), f", {verdict.share:.0%} of the time; ",
+                      f"most at {verdict.where}" if verdict.where else ""),
+        *[Text(f"         {line}") for line in verdict.evidence],
+        *[Text(f"         try: {line}") for line in verdict.remedy],
+    ]  # fmt: skip
+    lines += [Text(f"incident {incident.t_s:.2f} s: {incident.what}", style="red") for incident in result.incidents]
+    scopes = {host.scope.get("network") for host in result.hosts if host.scope}
+    if any(scope and "machine" in scope for scope in scopes):
+        lines.append(
+            Text("note     all hosts share this machine: network figures are the machine's, not a host's", style="dim")
+        )
+    return lines
