@@ -1,0 +1,63 @@
+import polars as pl
+import pytest
+
+from paceline.agent.protocol import HostSample, LinkCount
+from paceline.analyze.hosts import host_results
+from paceline.store.journal import HostSamples
+from paceline.store.result import HostResult
+from paceline.store.tables import build
+
+
+def samples(cpu: list[float], sent: list[int], *, hz: float = 10) -> pl.DataFrame:
+    taken = [
+        HostSample(
+            int(i / hz * 1e9),
+            cpu[i],
+            [cpu[i], 0.0],
+            5_000_000 * (i + 1),
+            LinkCount(tx_bytes=sent[i]),
+            LinkCount(),
+            0,
+            i,
+            [],
+        )
+        for i in range(len(cpu))
+    ]
+    return build([HostSamples("h1", taken)])[1]
+
+
+def of(table: pl.DataFrame, start_s: float, end_s: float) -> HostResult:
+    (host,) = host_results(table, start_s=start_s, end_s=end_s, tasks={"h1": ["w0"]}, scopes={})
+    return host
+
+
+def test_means_are_over_the_training_only() -> None:
+    """One second of half a core, then one of a full core."""
+    cpu = [min(i, 10) * 0.05 + max(0, i - 10) * 0.1 for i in range(21)]
+    table = samples(cpu, [i * 1_000_000 for i in range(21)])
+    assert of(table, 0.0, 1.0).cpu_cores_mean == pytest.approx(0.5)
+    assert of(table, 1.0, 2.0).cpu_cores_mean == pytest.approx(1.0)
+    whole = of(table, 0.0, 2.0)
+    assert whole.cpu_cores_mean == pytest.approx(0.75)
+    assert whole.cpu_cores_max == pytest.approx(1.0)
+    assert whole.external.tx_mb_s_mean == pytest.approx(10.0)
+    assert whole.external.rx_mb_s_mean == 0
+    assert whole.memory_mb_max == pytest.approx(105)
+
+
+def test_a_burst_shorter_than_the_window_is_averaged_over_it() -> None:
+    sent = [0, 0, 0, 0, 0, 1_000_000, 1_000_000, 1_000_000, 1_000_000, 1_000_000, 1_000_000]
+    assert of(samples([0.0] * 11, sent), 0.0, 1.0).external.tx_mb_s_max == pytest.approx(2.0)
+
+
+def test_a_busiest_core_is_never_busier_than_all_the_time() -> None:
+    assert of(samples([i * 0.2 for i in range(11)], [0] * 11), 0.0, 1.0).busiest_core_max == 1.0
+
+
+def test_a_training_shorter_than_a_sample_is_taken_from_its_neighbours() -> None:
+    host = of(samples([i * 0.05 for i in range(11)], [0] * 11), 0.42, 0.43)
+    assert host.cpu_cores_mean == pytest.approx(0.5)
+
+
+def test_no_samples_are_zeros() -> None:
+    assert of(build([])[1], 0.0, 1.0).cpu_cores_mean == 0
