@@ -118,8 +118,8 @@ def test_an_error_in_a_task_shows_its_line_and_its_traceback_is_kept(tmp_path: P
     program = (
         "import sys, os, paceline.data.registry as registry\n"
         "ensure = registry.ensure\n"
-        "def broken(name):\n"
-        "    ready = ensure(name)\n"
+        "def broken(name, say):\n"
+        "    ready = ensure(name, say)\n"
         "    os.truncate(ready.paths[0], 100)\n"
         "    return ready\n"
         "registry.ensure = broken\n"

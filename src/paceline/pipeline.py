@@ -41,12 +41,17 @@ def plan(experiment: Experiment) -> list[RunPlan]:
     return plans
 
 
-def run(experiment: Experiment, view: View, on_result: Callable[[Result, bool], None]) -> list[Result]:
+def run(
+    experiment: Experiment,
+    view: View,
+    on_result: Callable[[Result, bool], None],
+    say: Callable[[str], None] = lambda _line: None,
+) -> list[Result]:
     """Make every run that is not done yet; `on_result(result, skipped)` is called as each is there."""
     plans = plan(experiment)
     runs = Path(experiment.runs)
     check_writable(runs)
-    ready = {name: data.ensure(name) for name in {WORKLOADS[one.spec.workload].dataset for one in plans}}
+    ready = {name: data.ensure(name, say) for name in {WORKLOADS[one.spec.workload].dataset for one in plans}}
     done = _done_before(runs, experiment.name) if experiment.name else {}
     results = []
     for number, one in enumerate(plans, 1):

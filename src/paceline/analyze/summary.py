@@ -80,7 +80,8 @@ class _Training:
     def __init__(self, run: StoredRun, outcomes: dict[str, Event], steps: pl.DataFrame) -> None:
         go = run.first("go")
         starts = [event["started_s"] for event in outcomes.values() if event["started_s"]]
-        ends = [event["ended_s"] for event in outcomes.values() if event["ended_s"]]
+        # The evaluation that ended the run is part of it: without it nobody would know that the rule holds.
+        ends = [event[end] for event in outcomes.values() for end in ("ended_s", "reached_s") if event[end]]
         self.start_s: float = min(starts) if starts else go["t_s"] if go else 0.0
         if not ends and len(steps):
             ends = [float((steps["t_s"] + steps["duration_s"]).max() or 0.0)]  # type: ignore[arg-type]

@@ -73,7 +73,12 @@ def run(
         note = "done before" if skipped else result.status
         console.print(f"  {result.run}: {note}" + (f", {result.reason}" if result.reason else ""), markup=False)
 
-    made = pipeline.run(request, lambda one, number, of: live.show(console, one, number, of), on_result)
+    made = pipeline.run(
+        request,
+        view=lambda one, number, of: live.show(console, one, number, of),
+        on_result=on_result,
+        say=lambda line: console.print(line, markup=False),
+    )
     if not json:
         output().print(details(made[0]) if len(made) == 1 else comparison_view(made))
     return max(_EXIT[result.status] for result in made)

@@ -1,5 +1,6 @@
 """The data sets by name."""
 
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -8,11 +9,17 @@ from paceline.data.dataset import Dataset, Ready
 from paceline.errors import DataError
 
 _DATASETS: dict[str, ModuleType] = {"mnist": mnist}
+_TO_FETCH = "not here yet: fetched when a run first needs it"
 
 
-def ensure(name: str) -> Ready:
+def ensure(name: str, say: Callable[[str], None] = lambda _line: None) -> Ready:
     """Have the data on this machine, verified; called once, before anything starts."""
+    _, detail = presence()[name]
+    if _TO_FETCH in detail:
+        say(f"getting {name}, which is not on this machine yet")
     ready: Ready = _DATASETS[name].ensure()
+    if ready.synthetic:
+        say(f"note: training on {ready.source}")
     return ready
 
 
@@ -30,5 +37,5 @@ def presence() -> dict[str, tuple[bool, str]]:
             ready: Ready = module.find_ready()
             found[name] = (not ready.synthetic, f"{ready.source} in {Path(ready.paths[0]).parent}")
         except DataError:
-            found[name] = (True, "not here yet: fetched when a run first needs it")
+            found[name] = (True, _TO_FETCH)
     return found

@@ -94,7 +94,7 @@ class Result(msgspec.Struct, kw_only=True):
     updates: int
     examples: int
     train_s: float
-    """From the moment all workers were in until the last update."""
+    """From the moment all workers were in until the last update, and the evaluation that made it the last."""
     total_s: float
     """From the start of the hosts until everything was collected."""
     first_step_s: float | None
