@@ -11,6 +11,7 @@ import pytest
 
 from live import LiveRun, gone, until
 from paceline.analyze.load import load_result
+from paceline.hosts import leftovers
 from paceline.hosts.iproute import NAMESPACES
 from paceline.store.paths import find_run
 from paceline.store.run import StoredRun
@@ -100,7 +101,7 @@ def test_a_killed_controller_leaves_no_namespace_and_no_cgroup(tmp_path: Path) -
     os.kill(run.process.pid, signal.SIGKILL)
     gone(family, deadline_s=5)
     until(lambda: not [name for name in _namespaces() if "fault-ns" in name], "the end of the namespaces", deadline_s=5)
-    until(lambda: not list(Path("/sys/fs/cgroup").glob("**/paceline-*fault-ns*")), "the end of the cgroups", 5)
+    until(lambda: not [one for one in leftovers.find() if "fault-ns" in one.name], "the end of the cgroups", 5)
     run.process.communicate()
 
 

@@ -25,6 +25,25 @@ def test_a_sweep_is_resumed_by_its_name(tmp_path: Path) -> None:
     assert sorted(entry.name for entry in Path(runs).iterdir()) == ["sweep-1", "sweep-2", "sweep-3"]
 
 
+def test_a_sweep_does_not_take_over_anothers_runs(tmp_path: Path) -> None:
+    runs = str(tmp_path / "runs")
+    paceline.run("logreg", stop="steps=20", name="sizes-big", runs=runs)
+    (own,) = paceline.run("logreg", stop="steps=20", name="sizes", runs=runs)
+    assert own.run == "sizes-1"
+
+
+def test_readers_of_a_run_that_was_cut_short_do_not_get_in_each_others_way(tmp_path: Path) -> None:
+    runs = str(tmp_path / "runs")
+    (made,) = paceline.run("logreg", stop="steps=20", runs=runs)
+    Path(made.dir, "result.json").unlink()
+    command = [sys.executable, "-m", "paceline", "show", "logreg-1", "--runs", runs, "--json"]
+    readers = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
+    told = [reader.communicate(timeout=60) for reader in readers]
+    # Whoever finds another at work says so; whoever reads, reads the whole.
+    assert any(out for out, _ in told)
+    assert all(json.loads(out)["updates"] == 20 if out else "still under way" in err for out, err in told)
+
+
 def test_what_failed_is_made_again_in_a_new_directory(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     (done,) = paceline.run("logreg", stop="steps=20", name="sweep", runs=str(runs))

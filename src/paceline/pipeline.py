@@ -1,7 +1,7 @@
 """The way of a request: spec, plan, hosts, agents, tasks, store, result. Read this first."""
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -12,6 +12,7 @@ import msgspec
 from paceline.analyze.load import load_result
 from paceline.analyze.summary import summarize
 from paceline.control.execute import Watch, execute, host_requests
+from paceline.control.interrupts import Interrupts, listen
 from paceline.data import registry as data
 from paceline.data.dataset import Ready
 from paceline.engines.registry import ENGINES
@@ -21,9 +22,9 @@ from paceline.plan.catalog import Catalog, EngineFacts, WorkloadFacts
 from paceline.plan.place import RunPlan, place
 from paceline.spec.experiment import Experiment
 from paceline.spec.sweep import expand, key
-from paceline.store.paths import all_runs, check_writable
+from paceline.store.paths import check_writable, runs_of_sweep
 from paceline.store.result import Result
-from paceline.store.run import StoredRun, is_live
+from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
 from paceline.workloads.registry import WORKLOADS
 
@@ -52,18 +53,22 @@ def run(
     runs = Path(experiment.runs)
     check_writable(runs)
     ready = {name: data.ensure(name, say) for name in {WORKLOADS[one.spec.workload].dataset for one in plans}}
-    done = _done_before(runs, experiment.name) if experiment.name else {}
+    done = _done_before(runs, experiment.name) if experiment.name else []
     results = []
-    for number, one in enumerate(plans, 1):
-        result = done.get(key(one.spec))
-        skipped = result is not None
-        if result is None:
-            with view(one, number, len(plans)) as watch:
-                result = _run_one(one, ready[WORKLOADS[one.spec.workload].dataset], runs, experiment.name, watch)
-        on_result(result, skipped)
-        results.append(result)
-        if result.status == "aborted":
-            break
+    with listen() as interrupts:
+        for number, one in enumerate(plans, 1):
+            if interrupts.pressed:
+                break
+            data_of_run = ready[WORKLOADS[one.spec.workload].dataset]
+            result = next((r for r in done if r.key == key(one.spec) and r.data == data_of_run.source), None)
+            skipped = result is not None
+            if result is None:
+                with view(one, number, len(plans)) as watch:
+                    result = _run_one(one, data_of_run, runs, experiment.name, watch, interrupts)
+            on_result(result, skipped)
+            results.append(result)
+    if interrupts.pressed and results[-1].status != "aborted":
+        raise KeyboardInterrupt  # It came too late for the last run and in time for the rest.
     return results
 
 
@@ -86,20 +91,26 @@ def catalog() -> Catalog:
     )
 
 
-def _run_one(one: RunPlan, ready: Ready, runs: Path, name: str | None, watch: Watch) -> Result:
+def _run_one(one: RunPlan, ready: Ready, runs: Path, name: str | None, watch: Watch, interrupts: Interrupts) -> Result:
     writer = RunWriter(runs, name or one.spec.workload, one)
-    writer.event("created", **_created(one, ready), clock_zero_ns=writer.zero_ns)
     try:
-        execute(one, HOSTS[one.spec.hosts], ready, writer, watch)
-    except BaseException as error:
-        writer.event("ended", status="failed", reason=f"{type(error).__name__}: {error}")
-        raise
-    finally:
-        writer.close()
+        writer.event("created", **_created(one, ready), clock_zero_ns=writer.zero_ns)
+        try:
+            end = execute(one, HOSTS[one.spec.hosts], ready, writer, watch, interrupts)
+        except BaseException as error:
+            writer.event("ended", status="failed", reason=f"{type(error).__name__}: {error}")
+            raise
+        finally:
+            writer.close()
         stored = StoredRun(writer.paths)
         result = summarize(stored)
-        stored.write_result(result)
-    return result
+        # On a full disk the end may not be in the events.
+        result.status, result.reason = end.status, end.reason
+        with suppress(OSError):
+            stored.write_result(result)
+        return result
+    finally:
+        writer.release()
 
 
 def _created(one: RunPlan, ready: Ready) -> Mapping[str, Any]:
@@ -116,16 +127,12 @@ def _created(one: RunPlan, ready: Ready) -> Mapping[str, Any]:
     }
 
 
-def _done_before(runs: Path, name: str) -> dict[str, Result]:
-    """Finished runs of the sweep of this name, by what was asked of them."""
-    found = {}
-    for paths in all_runs(runs):
-        if not paths.id.startswith(f"{name}-") or is_live(paths):
-            continue
-        try:
+def _done_before(runs: Path, name: str) -> list[Result]:
+    """Finished runs of the sweep of this name."""
+    found = []
+    for paths in runs_of_sweep(runs, name):
+        with suppress(StoreError):
             result = load_result(paths)
-        except StoreError:
-            continue
-        if result.status == "ok":
-            found[result.key] = result
+            if result.status == "ok":
+                found.append(result)
     return found

@@ -1,6 +1,9 @@
 """The controller against hosts that play a script: no process is started."""
 
+import errno
+import os
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import pytest
 
 from paceline.analyze.load import load_result
 from paceline.control.execute import execute
+from paceline.control.interrupts import Interrupts
 from paceline.control.supervisor import End
 from paceline.data.dataset import Ready
 from paceline.hosts.fake import FakeHosts, FakeTask, TaskScript, serve_until_told
@@ -16,6 +20,7 @@ from paceline.pipeline import catalog
 from paceline.plan.place import RunPlan, place
 from paceline.spec.load import experiment
 from paceline.spec.sweep import expand
+from paceline.store.journal import Journal
 from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
 
@@ -37,7 +42,7 @@ def writer(tmp_path: Path, plan: RunPlan) -> RunWriter:
 
 def play(plan: RunPlan, writer: RunWriter, **scripts: TaskScript) -> End:
     hosts = FakeHosts({"ps0": serve_until_told, **scripts})
-    return execute(plan, hosts, DATA, writer, lambda _moment: None)
+    return execute(plan, hosts, DATA, writer, lambda _moment: None, Interrupts())
 
 
 def events(writer: RunWriter) -> list[dict[str, Any]]:
@@ -52,6 +57,7 @@ def test_a_run_goes_through_its_stages_and_is_stored(plan: RunPlan, writer: RunW
     assert names.index("go") > max(i for i, name in enumerate(names) if name == "ready")
     assert names[-1] == "ended"
     writer.close()
+    writer.release()
     assert load_result(writer.paths).status == "ok"
 
 
@@ -59,11 +65,38 @@ def test_a_task_that_dies_fails_the_run_and_is_named(plan: RunPlan, writer: RunW
     end = play(plan, writer, w1=lambda task: task.exit(-9), w0=serve_until_told, w2=serve_until_told)
     assert end == End("failed", "w1 on h2 was killed by SIGKILL")
     writer.close()
+    writer.release()
     result = load_result(writer.paths)
     assert [incident.task for incident in result.incidents] == ["w1"]
 
 
-def test_a_run_that_cannot_even_start_its_tasks_ends(plan: RunPlan, writer: RunWriter) -> None:
+def test_ctrl_c_before_the_agents_are_there_ends_at_once(plan: RunPlan, writer: RunWriter) -> None:
+    interrupts = Interrupts()
+    interrupts.press()
+    start = time.monotonic()
+    end = execute(plan, FakeHosts(), DATA, writer, lambda _moment: None, interrupts)
+    assert end.status == "aborted"
+    assert time.monotonic() - start < 4
+
+
+def test_a_disk_that_is_full_ends_the_run_cleanly(
+    plan: RunPlan, writer: RunWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every write of the journal fails from the start, as it would without space."""
+
+    def full(_journal: Journal, _entry: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Journal, "add", full)
+    end = play(plan, writer, w0=serve_until_told, w1=serve_until_told, w2=serve_until_told)
+    assert end.status == "failed"
+    assert "No space left" in (end.reason or "")
+    writer.close()
+    writer.release()
+    assert load_result(writer.paths).status == "failed"
+
+
+def test_a_run_whose_tasks_all_crash_ends(plan: RunPlan, writer: RunWriter) -> None:
     def crash(task: FakeTask) -> None:
         task.exit(3)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -51,8 +52,11 @@ def check_records(result: Result) -> None:
         in_steps = float(mine["duration_s"].sum())
         spent = sum(seconds for phase, seconds in worker.phases.items() if phase != "eval")
         # Before the first step: the first pull. Between steps, where workers agree to stop: a wait.
-        between = table.filter((pl.col("task") == worker.task) & pl.col("kind").is_in(["pull", "wait"]))
-        assert spent <= 1.01 * in_steps + float(between["duration_s"].sum()) * (result.strategy != "ps-sync") + 0.02
+        others = table.filter((pl.col("task") == worker.task) & pl.col("kind").is_in(["pull", "wait"]))
+        starts, ends = mine["t_s"].to_numpy(), (mine["t_s"] + mine["duration_s"]).to_numpy()
+        inside = np.searchsorted(starts, others["t_s"].to_numpy(), "right") - 1
+        outside = (inside < 0) | (others["t_s"].to_numpy() >= ends[inside])
+        assert spent <= 1.01 * in_steps + others["duration_s"].to_numpy()[outside].sum() + 0.02
         assert spent >= 0.8 * in_steps
     evaluations = table.filter(pl.col("kind") == "eval")
     assert set(evaluations["task"]) == {"w0"}
@@ -84,11 +88,17 @@ def test_seconds_and_epochs_end_a_run(run_one: Callable[..., Result], engine: st
     assert epoch.examples == 2 * 60_000
 
 
+def test_a_traced_synchronous_run_counts_alike_in_updates_and_examples(run_one: Callable[..., Result]) -> None:
+    result = run_one(engine="tensorflow", strategy="ps-sync", layout="pw w", stop="steps=100", trace_every=10)
+    assert result.examples_per_s == pytest.approx(result.updates_per_s * 200, rel=1e-3)
+
+
 def test_a_rate_that_is_too_high_is_reported_as_diverged(run_one: Callable[..., Result]) -> None:
     result = run_one(strategy="ps-async", layout="pw w", lr=3e38, stop="steps=500")
     assert result.status == "diverged"
     assert result.reason
     assert "learning rate" in result.reason
+    assert result.reached is None
     assert Path(result.dir, "steps.parquet").exists()
 
 

@@ -1,9 +1,11 @@
+from typing import Literal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.errors import SpecError
-from paceline.spec.stop import StopRule, first_that_holds, update_limit
+from paceline.spec.stop import StopRule, first_that_holds, limiting_rule
 
 
 def holds(rules: list[str], **now: float | None) -> str | None:
@@ -33,8 +35,8 @@ def test_the_first_rule_that_holds_wins() -> None:
 
 def test_counted_rules_give_a_limit_known_beforehand() -> None:
     rules = [StopRule.parse("steps=5000"), StopRule.parse("epochs=2"), StopRule.parse("loss=0.1")]
-    assert update_limit(rules, updates_per_epoch=600) == 1200
-    assert update_limit([StopRule.parse("seconds=3")], updates_per_epoch=600) is None
+    assert limiting_rule(rules, updates_per_epoch=600) == (1200, rules[1])
+    assert limiting_rule([StopRule.parse("seconds=3")], updates_per_epoch=600) is None
 
 
 @pytest.mark.parametrize(
@@ -64,3 +66,9 @@ def test_any_text_is_a_rule_or_a_spec_error(text: str) -> None:
     except SpecError:
         return
     assert StopRule.parse(str(rule)).kind == rule.kind
+
+
+@given(st.sampled_from(["loss", "seconds"]), st.floats(1e-6, 1e6))
+def test_a_rule_written_down_reads_as_the_same(kind: Literal["loss", "seconds"], value: float) -> None:
+    rule = StopRule(kind, float(f"{value:.12g}"))
+    assert StopRule.parse(str(rule)) == rule

@@ -1,5 +1,10 @@
+import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,10 +57,26 @@ def test_a_torn_tail_costs_only_itself(tmp_path: Path) -> None:
 
 @given(st.binary(max_size=300))
 def test_any_bytes_read_as_some_entries(data: bytes) -> None:
-    path = Path("/dev/shm") if Path("/dev/shm").exists() else Path.cwd()
-    file = path / "paceline-test-journal"
-    file.write_bytes(data)
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        build(read(Path(file.name)))
+
+
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs root to mount a small disk")
+def test_a_full_disk_costs_only_what_did_not_fit(tmp_path: Path) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path)], check=True)
     try:
-        build(read(file))
+        journal, kept = Journal(tmp_path / "journal"), 0
+        try:
+            while kept < 1000:
+                journal.add(TaskRecords("w0", b"x" * 3000))
+                kept += 1
+        except OSError as error:
+            assert "No space" in str(error)
+        journal.add(TaskAdded("w1", "h1"))
+        journal.close()
+        assert 10 < kept < 1000
+        assert len(list(read(tmp_path / "journal"))) == kept + 1
     finally:
-        file.unlink()
+        subprocess.run(["umount", str(tmp_path)], check=True)

@@ -84,6 +84,24 @@ def test_a_file_that_is_not_records_reads_as_nothing(tmp_path: Path) -> None:
     assert RecordReader(tmp_path / "missing").new() == b""
 
 
+@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs root to mount a small disk")
+def test_a_full_disk_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(tmp_path)], check=True)
+    try:
+        recorder = Recorder(tmp_path / "r")
+
+        def fill() -> None:
+            for number in range(200_000):
+                recorder.write(Kind.PULL, number, 1)
+
+        with pytest.raises(OSError, match="No space"):
+            fill()
+        assert len(decode(RecordReader(tmp_path / "r").new())) >= 32_000
+        recorder.close()
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
 def test_a_phase_costs_less_than_3_microseconds(tmp_path: Path) -> None:
     """CPU time, the best of several rounds: a busy machine must not fail it."""
     recorder = Recorder(tmp_path / "r")

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 
 import psutil
@@ -75,7 +76,16 @@ class Agent:
 
     def _watch_host(self, sample_hz: float) -> None:
         """Sample at a steady beat; ship in batches, since a message costs more than a sample."""
-        period = 1 / sample_hz if sample_hz else math.inf
+        try:
+            self._sample_and_ship(1 / sample_hz if sample_hz else math.inf)
+        except Exception:
+            # An agent that no longer measures must not look alive.
+            if not self._closing.is_set():
+                traceback.print_exc()
+                sys.stderr.flush()
+                os._exit(1)
+
+    def _sample_and_ship(self, period: float) -> None:
         sample_due = ship_due = time.monotonic()
         waiting: list[HostSample] = []
         while not self._closing.wait(max(0.0, min(sample_due, ship_due) - time.monotonic())):
@@ -102,16 +112,20 @@ def main() -> None:
     up = Sender(sys.stdout.buffer)
     agent = Agent(arguments.host, arguments.network, arguments.cgroup, up)
     commands = Receiver[AgentHears](sys.stdin.buffer, AgentHears)
+    code = 0
     try:
         agent.greet()
         while (message := commands.receive()) is not None:
             agent.handle(message)
+    except Exception:
+        traceback.print_exc()
+        code = 1
+    try:
+        agent.close()
     finally:
-        try:
-            agent.close()
-        finally:
-            # Daemon threads may still write to the closed pipe; there is nothing more to say.
-            os._exit(0)
+        sys.stderr.flush()
+        # Daemon threads may still write to the closed pipe; there is nothing more to say.
+        os._exit(code)
 
 
 def _arguments() -> argparse.Namespace:

@@ -7,6 +7,7 @@ import polars as pl
 from paceline.analyze.hosts import host_results
 from paceline.analyze.phases import phases_by_worker, staleness_by_worker
 from paceline.analyze.verdict import judge
+from paceline.spec.experiment import RunSpec
 from paceline.store.result import Final, Incident, Reached, Result, WorkerResult
 from paceline.store.run import Event, StoredRun
 
@@ -71,7 +72,7 @@ def summarize(run: StoredRun) -> Result:
     )
 
 
-_SETTINGS = ("stop", "eval_every", "link", "latency", "cpus", "lr", "threads", "sample_hz", "record")
+_SETTINGS = [name for name in RunSpec.__struct_fields__ if name not in (*Result.__struct_fields__, "hosts")]
 
 
 class _Training:
@@ -96,10 +97,9 @@ class _Training:
         """`count` per second, traced steps and their time left out."""
         if self.seconds <= 0:
             return 0.0
-        if synchronous:
-            # A traced step of the one traced worker holds up all of them.
-            return max(0, count - self._traced_steps) / max(self.seconds - self._traced_s, 1e-9)
-        return max(0, count - self._traced_steps) / max(self.seconds - self._traced_s / self._workers, 1e-9)
+        # Workers of a synchronous run trace the same steps, so a traced update is a traced step of each.
+        traced = self._traced_steps / self._workers if synchronous else self._traced_steps
+        return max(0.0, count - traced) / max(self.seconds - self._traced_s / self._workers, 1e-9)
 
 
 def _status(run: StoredRun) -> tuple[Any, str | None]:

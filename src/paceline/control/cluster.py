@@ -22,7 +22,7 @@ from paceline.agent.protocol import (
 from paceline.hosts.kind import AgentPipes, Host
 
 _PINGS = 40
-_PING_PATIENCE_S = 20.0
+_PING_PATIENCE_S = 5.0
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -46,12 +46,12 @@ class AgentLink:
     """One agent: a sender, and a thread that puts what it says into the queue."""
 
     def __init__(self, host: Host, log: Path, inbox: "queue.Queue[Heard | Lost]") -> None:
-        self.host = host.name
+        self.host, self._log = host.name, log
         self._pipes: AgentPipes = host.start_agent(log)
         self._sender = Sender(self._pipes.stdin)
         self._receiver = Receiver[AgentSays](self._pipes.stdout, AgentSays)
         self._inbox = inbox
-        self._pongs: queue.Queue[tuple[Pong, int]] = queue.Queue()
+        self._pongs: queue.Queue[tuple[Pong, int] | None] = queue.Queue()
         self._thread = threading.Thread(target=self._listen, name=f"listen-{host.name}", daemon=True)
         self._thread.start()
 
@@ -66,9 +66,12 @@ class AgentLink:
             sent = time.monotonic_ns()
             self.send(Ping(sequence))
             try:
-                pong, received = self._pongs.get(timeout=_PING_PATIENCE_S)
+                answer = self._pongs.get(timeout=_PING_PATIENCE_S)
             except queue.Empty:
                 return best
+            if answer is None:
+                return None
+            pong, received = answer
             half = (received - sent) // 2
             if best is None or half < best.uncertainty_ns:
                 best = Clock(offset_ns=sent + half - pong.t_ns, uncertainty_ns=half)
@@ -96,6 +99,10 @@ class AgentLink:
                     self._inbox.put(Heard(self.host, message))
         except (FrameError, OSError, ValueError) as error:
             detail = str(error)
+        self._pongs.put(None)
+        # What the agent complained of last says more than that it is gone.
+        with suppress(OSError, IndexError):
+            detail = self._log.read_text(errors="replace").strip().splitlines()[-1][:300]
         self._inbox.put(Lost(self.host, detail))
 
 

@@ -3,9 +3,7 @@
 import queue
 import secrets
 import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -15,6 +13,7 @@ from paceline.agent import protocol
 from paceline.control import supervisor as sv
 from paceline.control.cluster import Cluster, Heard, Lost
 from paceline.control.collect import Collector
+from paceline.control.interrupts import Interrupts
 from paceline.control.moment import Moment
 from paceline.data.dataset import Ready
 from paceline.engines.registry import ENGINES
@@ -43,10 +42,12 @@ def host_requests(plan: RunPlan) -> list[HostRequest]:
     ]
 
 
-def execute(plan: RunPlan, kind: HostKind, data: Ready, writer: RunWriter, watch: Watch) -> sv.End:
+def execute(
+    plan: RunPlan, kind: HostKind, data: Ready, writer: RunWriter, watch: Watch, interrupts: Interrupts
+) -> sv.End:
     """Run it; however it ends, nothing is left running and the end is in the run's events."""
     token = f"{writer.paths.id[-12:]}-{secrets.token_hex(3)}".strip("-")
-    with _interrupts() as interrupts, kind.open(token, host_requests(plan)) as hosts:
+    with kind.open(token, host_requests(plan)) as hosts:
         cluster = Cluster(hosts, writer.paths.logs, writer.paths.spool, plan.spec.sample_hz if plan.spec.record else 0)
         conductor = Conductor(plan, kind, data, writer, cluster, hosts)
         try:
@@ -70,10 +71,12 @@ class Conductor:
         self._clock_offset: dict[str, int] = {}
         self._cores = 1
         self._collector = Collector(writer, Moment(writer.paths.id, plan))
-        self._supervisor = sv.Supervisor(plan.layout.hosts, self._home, writer.now_s())
+        # A host with little CPU takes as much longer to load a framework.
+        startup_s = sv.STARTUP_DEADLINE_S / min(1.0, plan.spec.cpus or 1.0)
+        self._supervisor = sv.Supervisor(plan.layout.hosts, self._home, writer.now_s(), startup_s)
         self._end: sv.End | None = None
 
-    def conduct(self, interrupts: "queue.SimpleQueue[None]", watch: Watch) -> sv.End:
+    def conduct(self, interrupts: Interrupts, watch: Watch) -> sv.End:
         while self._end is None:
             try:
                 heard = self._cluster.inbox.get(timeout=_TICK_S)
@@ -81,9 +84,10 @@ class Conductor:
                 pass
             else:
                 self._hear(heard)
-            while not interrupts.empty():
-                interrupts.get()
+            for _ in range(interrupts.take()):
                 self._decide(sv.Interrupted())
+            if self._writer.trouble:
+                self._decide(sv.StoreLost(self._writer.trouble))
             self._decide(sv.Tick())
             watch(self._collector.moment)
         return self._end
@@ -133,6 +137,8 @@ class Conductor:
                 self._collector.attached(task, message)
 
     def _join(self, host: str, hello: protocol.Hello) -> None:
+        if self._supervisor.ended:
+            return
         clock = self._cluster.measure_clock(host)
         if clock is None:
             self._decide(sv.AgentLost(host, "it does not answer pings"))
@@ -219,9 +225,11 @@ class Conductor:
 
     def _fair_threads(self, host: str) -> int:
         """An even share of the cores for each worker that competes for them."""
-        neighbours = [w for w in self._plan.workers if self._kind.shares_one_machine or w.host == host]
-        cores = min(self._cores, self._plan.spec.cpus or self._cores)
-        return max(1, int(cores // len(neighbours)))
+        workers = self._plan.workers
+        mine = sum(worker.host == host for worker in workers) or 1
+        machine_share = self._cores // (len(workers) if self._kind.shares_one_machine else mine)
+        host_share = int((self._plan.spec.cpus or self._cores) // mine)
+        return max(1, min(machine_share, host_share))
 
     def _on_run_clock(self, task: str, outcome: Outcome) -> dict[str, Any]:
         offset = self._clock_offset[self._home[task]]
@@ -230,20 +238,3 @@ class Conductor:
             moment_ns = fields.pop(f"{name}_ns")
             fields[f"{name}_s"] = (moment_ns + offset) / 1e9 if moment_ns else None
         return fields
-
-
-@contextmanager
-def _interrupts() -> Iterator["queue.SimpleQueue[None]"]:
-    """Ctrl-C as entries in a queue instead of an exception somewhere in the middle."""
-    pressed: queue.SimpleQueue[None] = queue.SimpleQueue()
-    if threading.current_thread() is not threading.main_thread():
-        yield pressed
-        return
-    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in previous:
-        signal.signal(number, lambda *_: pressed.put(None))
-    try:
-        yield pressed
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

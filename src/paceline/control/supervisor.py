@@ -53,6 +53,12 @@ class TaskExited(msgspec.Struct, frozen=True):
     oom: bool = False
 
 
+class StoreLost(msgspec.Struct, frozen=True):
+    """What is measured can no longer be kept."""
+
+    detail: str
+
+
 class Interrupted(msgspec.Struct, frozen=True):
     """The user pressed Ctrl-C once more."""
 
@@ -61,7 +67,18 @@ class Tick(msgspec.Struct, frozen=True):
     """Time passed."""
 
 
-Event = AgentJoined | AgentLost | TaskBound | TaskReady | TaskFinished | TaskFailed | TaskExited | Interrupted | Tick
+Event = (
+    AgentJoined
+    | AgentLost
+    | TaskBound
+    | TaskReady
+    | TaskFinished
+    | TaskFailed
+    | TaskExited
+    | StoreLost
+    | Interrupted
+    | Tick
+)
 
 
 # ---- instructions ----
@@ -125,7 +142,9 @@ class Blame(msgspec.Struct, frozen=True):
 class Supervisor:
     """Decides for one run. `now_s` comes with every event; nothing here looks at a clock."""
 
-    def __init__(self, hosts: tuple[str, ...], tasks: dict[str, str], now_s: float) -> None:
+    def __init__(
+        self, hosts: tuple[str, ...], tasks: dict[str, str], now_s: float, startup_s: float = STARTUP_DEADLINE_S
+    ) -> None:
         self._hosts, self._home = set(hosts), dict(tasks)
         self._workers = {task for task in tasks if task.startswith("w")}
         self._joined: set[str] = set()
@@ -137,7 +156,9 @@ class Supervisor:
         self._blames: list[Blame] = []
         self._end: End | None = None
         self._interrupts = 0
-        self._enter(Stage.JOINING, now_s + STARTUP_DEADLINE_S)
+        self._startup_s = startup_s
+        self._stage = Stage.JOINING
+        self._deadline_s: float | None = now_s + startup_s
 
     @property
     def ended(self) -> bool:
@@ -149,7 +170,7 @@ class Supervisor:
         match event:
             case AgentJoined(host):
                 self._joined.add(host)
-                if self._joined == self._hosts:
+                if self._stage is Stage.JOINING and self._joined == self._hosts:
                     self._alive = set(self._home)
                     self._stage = Stage.BINDING
                     return [StartTasks()]
@@ -172,6 +193,8 @@ class Supervisor:
                 return self._exited(event, now_s)
             case AgentLost(host, detail):
                 return self._fail(Blame(0, None, host, f"the agent of {host} is gone: {detail}"), now_s)
+            case StoreLost(detail):
+                return self._fail(Blame(0, None, None, detail), now_s)
             case Interrupted():
                 return self._interrupted(now_s)
             case Tick():
@@ -249,7 +272,7 @@ class Supervisor:
             case Stage.KILLING:
                 return self._conclude()
             case _:
-                line = f"waited {STARTUP_DEADLINE_S:.0f} s for {self._stage.value}; not there: {self._missing()}"
+                line = f"waited {self._startup_s:.0f} s for {self._stage.value}; not there: {self._missing()}"
                 self._blames.append(Blame(0, None, None, line))
                 return self._condemn(now_s)
 

@@ -19,7 +19,6 @@ def held_port(address: str) -> socket.socket:
     """For frameworks that insist on binding themselves: held here until just before they do."""
     for port in random.SystemRandom().sample(_RANGE, _TRIES):
         holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             holder.bind((address, port))
         except OSError:

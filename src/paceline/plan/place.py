@@ -6,7 +6,7 @@ from paceline.errors import PlanError, unknown
 from paceline.plan.catalog import STRATEGIES, Catalog
 from paceline.plan.layout import Layout, TaskPlace, resolve
 from paceline.spec.experiment import RunSpec
-from paceline.spec.stop import update_limit
+from paceline.spec.stop import limiting_rule
 
 DEFAULT_EVAL_EVERY = 100
 
@@ -32,11 +32,6 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     def servers(self) -> tuple[TaskPlace, ...]:
         return tuple(place for place in self.places if place.role == "ps")
 
-    @property
-    def chief(self) -> str:
-        """The worker that evaluates and decides to stop."""
-        return self.workers[0].task
-
 
 def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
     """The plan of one run; PlanError, in one line, if it cannot work."""
@@ -53,7 +48,8 @@ def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
         )
     steps_per_epoch = examples // (spec.batch * layout.workers)
     updates_per_epoch = steps_per_epoch if facts.synchronous else steps_per_epoch * layout.workers
-    limit = update_limit(spec.stop, updates_per_epoch)
+    limited = limiting_rule(spec.stop, updates_per_epoch)
+    limit = limited[0] if limited else None
     if not facts.synchronous and limit is not None and limit < layout.workers:
         raise PlanError(f"{limit} updates over {layout.workers} workers leave some without a step: ask for more")
     wants_quality = any(rule.kind in ("loss", "accuracy") for rule in spec.stop)

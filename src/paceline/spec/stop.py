@@ -42,7 +42,7 @@ class StopRule(msgspec.Struct, frozen=True):
         return self
 
     def __str__(self) -> str:
-        return f"{self.kind}={self.value:g}" if self.kind not in _WHOLE else f"{self.kind}={int(self.value)}"
+        return f"{self.kind}={self.value:.15g}" if self.kind not in _WHOLE else f"{self.kind}={int(self.value)}"
 
 
 def parse_rules(texts: Sequence[str]) -> tuple[StopRule, ...]:
@@ -76,8 +76,8 @@ def first_that_holds(
     return None
 
 
-def update_limit(rules: Sequence[StopRule], updates_per_epoch: int) -> int | None:
-    """The update at which a counted rule ends the run, whatever else happens."""
-    limits = [int(r.value) for r in rules if r.kind == "steps"]
-    limits += [int(r.value) * updates_per_epoch for r in rules if r.kind == "epochs"]
-    return min(limits, default=None)
+def limiting_rule(rules: Sequence[StopRule], updates_per_epoch: int) -> tuple[int, StopRule] | None:
+    """The update at which a counted rule ends the run, whatever else happens, and that rule."""
+    counted = [(int(rule.value), rule) for rule in rules if rule.kind == "steps"]
+    counted += [(int(rule.value) * updates_per_epoch, rule) for rule in rules if rule.kind == "epochs"]
+    return min(counted, key=lambda limit: limit[0], default=None)

@@ -1,5 +1,7 @@
 """What is measured while a run goes on, appended frame by frame; a torn tail costs only itself."""
 
+import errno
+import os
 import struct
 import zlib
 from collections.abc import Iterator
@@ -42,11 +44,20 @@ Entry = TaskAdded | ClockOffset | TaskRecords | HostSamples
 class Journal:
     def __init__(self, path: Path) -> None:
         self._file = path.open("ab", buffering=0)
+        self._file.seek(0, os.SEEK_END)
         self._encoder = msgspec.msgpack.Encoder()
 
     def add(self, entry: Entry) -> None:
         body = self._encoder.encode(entry)
-        self._file.write(_FRAME.pack(len(body), zlib.crc32(body)) + body)
+        frame = _FRAME.pack(len(body), zlib.crc32(body)) + body
+        start = self._file.tell()
+        try:
+            if self._file.write(frame) != len(frame):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError:
+            # A torn frame in the middle would hide all that follow.
+            self._file.truncate(start)
+            raise
 
     def close(self) -> None:
         self._file.close()

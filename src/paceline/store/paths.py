@@ -7,8 +7,6 @@ from pathlib import Path
 
 from paceline.errors import StoreError, unknown
 
-RUN_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
-
 
 class RunPaths:
     """A run's directory. Files appear whole, by rename; what streams in is appended."""
@@ -120,11 +118,14 @@ def find_run(runs: Path, asked: str) -> RunPaths:
     return found[0]
 
 
+def runs_of_sweep(runs: Path, name: str) -> list[RunPaths]:
+    return [paths for paths in all_runs(runs) if re.fullmatch(rf"{re.escape(name)}-\d+", paths.id)]
+
+
 def find_runs(runs: Path, asked: Sequence[str]) -> list[RunPaths]:
     """Runs by id or, where a name is not one, all runs of the sweep of that name."""
     found: dict[str, RunPaths] = {}
     for name in asked:
-        sweep = [paths for paths in all_runs(runs) if re.fullmatch(rf"{re.escape(name)}-\d+", paths.id)]
-        for paths in sweep or [find_run(runs, name)]:
+        for paths in runs_of_sweep(runs, name) or [find_run(runs, name)]:
             found[paths.id] = paths
     return list(found.values())

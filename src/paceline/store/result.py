@@ -119,6 +119,12 @@ class Result(msgspec.Struct, kw_only=True):
     """Equal for runs of equal specs; a sweep finds its finished runs by it."""
     schema: int = 1
 
+    @property
+    def to_target_s(self) -> float | None:
+        """Seconds of training to the loss or accuracy that was asked for."""
+        is_quality = self.reached and self.reached.rule.startswith(("loss", "accuracy"))
+        return self.reached.at_s if self.reached and is_quality else None
+
 
 def encode(result: Result) -> bytes:
     return msgspec.json.encode(result)

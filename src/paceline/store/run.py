@@ -1,7 +1,10 @@
 """A run as it is on disk: what was asked, what happened, what was measured."""
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import filelock
@@ -45,12 +48,17 @@ class StoredRun:
 
     @cached_property
     def steps(self) -> pl.DataFrame:
-        return pl.read_parquet(self.paths.steps) if self.paths.steps.exists() else pl.DataFrame(schema=STEPS_SCHEMA)
+        return self._table(self.paths.steps, STEPS_SCHEMA)
 
     @cached_property
     def samples(self) -> pl.DataFrame:
-        path = self.paths.samples
-        return pl.read_parquet(path) if path.exists() else pl.DataFrame(schema=SAMPLES_SCHEMA)
+        return self._table(self.paths.samples, SAMPLES_SCHEMA)
+
+    def _table(self, path: Path, schema: dict[str, Any]) -> pl.DataFrame:
+        try:
+            return pl.read_parquet(path) if path.exists() else pl.DataFrame(schema=schema)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise StoreError(f"{path} is damaged: {error}") from None
 
     @property
     def result(self) -> Result | None:
@@ -59,28 +67,29 @@ class StoredRun:
             return results.decode(self.paths.result.read_bytes())
         except FileNotFoundError:
             return None
-        except msgspec.MsgspecError as error:
+        except (OSError, msgspec.MsgspecError) as error:
             raise StoreError(f"{self.paths.result} is damaged: {error}") from None
 
     def write_result(self, result: Result) -> None:
         write_whole(self.paths.result, results.encode(result))
 
 
-def is_live(paths: RunPaths) -> bool:
-    """Whether some controller still works on this run."""
-    if not paths.lock.exists():
-        return False
+@contextmanager
+def recovering(paths: RunPaths) -> Iterator[None]:
+    """Alone with a run whose controller is gone: tables made, scratch space removed; StoreError if it is alive."""
     lock = filelock.FileLock(paths.lock)
     try:
         lock.acquire(timeout=0)
     except filelock.Timeout:
-        return True
-    lock.release()
-    return False
-
-
-def set_right(paths: RunPaths) -> None:
-    """What a killed controller left undone: tables made, scratch space removed."""
-    consolidate(paths)
-    shutil.rmtree(paths.spool, ignore_errors=True)
-    paths.lock.unlink(missing_ok=True)
+        raise StoreError(f"run {paths.id} is still under way: wait for it, or look again later") from None
+    except OSError as error:
+        raise StoreError(f"run {paths.id} was cut short and cannot be set right: {error.strerror}") from None
+    try:
+        consolidate(paths)
+        shutil.rmtree(paths.spool, ignore_errors=True)
+        yield
+    except OSError as error:
+        raise StoreError(f"run {paths.id} was cut short and cannot be set right: {error.strerror}") from None
+    finally:
+        lock.release()
+        paths.lock.unlink(missing_ok=True)

@@ -1,6 +1,8 @@
 """Everything a run leaves on disk while it goes on. Appends are small and unbuffered: a kill loses nothing written."""
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ class RunWriter:
         self._lock = FileLock(self.paths.lock)
         self._lock.acquire()
         self._started_ns = clock_ns()
+        self.trouble: str | None = None
+        """Why what is measured can no longer be kept, in a line."""
         self._journal = Journal(self.paths.journal)
         self._events = self.paths.events.open("ab", buffering=0)
         write_whole(self.paths.spec, tomli_w.dumps(_spec_fields(plan)).encode())
@@ -41,13 +45,15 @@ class RunWriter:
     def event(self, name: str, **fields: Any) -> None:
         """One line in the run's diary."""
         fields = {"t_s": round(self.now_s(), 6), "event": name, **fields}
-        self._events.write(msgspec.json.encode(fields) + b"\n")
+        with self._keeping():
+            self._events.write(msgspec.json.encode(fields) + b"\n")
 
     def add(self, entry: Entry) -> None:
-        self._journal.add(entry)
+        with self._keeping():
+            self._journal.add(entry)
 
     def log(self, name: str, text: bytes) -> None:
-        with self.paths.log(name).open("ab") as file:
+        with self._keeping(), self.paths.log(name).open("ab") as file:
             file.write(text)
 
     def attach(self, task: str, kind: str, name: str, data: bytes, *, last: bool) -> None:
@@ -55,23 +61,37 @@ class RunWriter:
         folder = {"checkpoint": self.paths.checkpoints, "tensorboard": self.paths.board(task)}.get(kind)
         if folder is None or Path(name).name != name:
             raise StoreError(f"{task} sent a file of kind '{kind}' named '{name}': refused")
-        folder.mkdir(exist_ok=True)
         partial = folder / f"{name}.partial"
-        with partial.open("ab") as file:
-            if file.tell() + len(data) > _ATTACHED_BYTES:
-                raise StoreError(f"{task}'s {name} is larger than {_ATTACHED_BYTES} bytes")
-            file.write(data)
-        if last:
-            partial.replace(folder / name)
+        with self._keeping():
+            folder.mkdir(exist_ok=True)
+            with partial.open("ab") as file:
+                if file.tell() + len(data) > _ATTACHED_BYTES:
+                    raise StoreError(f"{task}'s {name} is larger than {_ATTACHED_BYTES} bytes")
+                file.write(data)
+            if last:
+                partial.replace(folder / name)
 
     def close(self) -> None:
-        """Turn the journal into tables and let go of the run."""
+        """Turn the journal into tables."""
         self._journal.close()
         self._events.close()
-        consolidate(self.paths)
         shutil.rmtree(self.paths.spool, ignore_errors=True)
+        self.trouble = None  # The spool's space may be what was missing.
+        with self._keeping():
+            consolidate(self.paths)
+
+    def release(self) -> None:
+        """Let go of the run: from here on anyone may read it."""
         self._lock.release()
         self.paths.lock.unlink(missing_ok=True)
+
+    @contextmanager
+    def _keeping(self) -> Iterator[None]:
+        """A write that fails is told once, as trouble of the run; it is no reason to lose what was kept so far."""
+        try:
+            yield
+        except OSError as error:
+            self.trouble = self.trouble or f"cannot write to {self.paths.directory}: {error.strerror or error}"
 
 
 def consolidate(paths: RunPaths) -> None:

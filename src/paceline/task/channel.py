@@ -83,13 +83,15 @@ class Channel:
             os._exit(EXIT_ORPHANED)
 
     def _listen(self) -> None:
-        while message := self._hears.receive():
-            match message:
-                case Peers(addresses):
-                    self._peers = addresses
-                    self._introduced.set()
-                case Go():
-                    self._opened.set()
-                case Halt():
-                    self.halted.set()
-        os._exit(EXIT_ORPHANED)
+        try:
+            while message := self._hears.receive():
+                match message:
+                    case Peers(addresses):
+                        self._peers = addresses
+                        self._introduced.set()
+                    case Go():
+                        self._opened.set()
+                    case Halt():
+                        self.halted.set()
+        finally:
+            os._exit(EXIT_ORPHANED)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from safetensors.numpy import save
 
-from paceline.spec.stop import StopRule, first_that_holds
+from paceline.spec.stop import StopRule, first_that_holds, limiting_rule
 from paceline.train.batches import Batches, Images, Labels
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.recorder import clock_ns
@@ -89,10 +89,11 @@ class Chief:
         evaluation = self._evaluate(outcome.updates, final=True)
         outcome.loss, outcome.accuracy = evaluation.loss, evaluation.accuracy
         outcome.diverged = outcome.diverged or not math.isfinite(evaluation.loss)
-        limit_rule = next((rule for rule in job.stop if rule.kind in ("steps", "epochs")), None)
-        if outcome.reached is None and job.update_limit and limit_rule and not self._context.rendezvous.halted.is_set():
+        limit = limiting_rule(job.stop, job.updates_per_epoch)
+        cut_short = outcome.diverged or self._context.rendezvous.halted.is_set()
+        if outcome.reached is None and limit and not job.synchronous and not cut_short:
             # In an asynchronous run the limit may be reached by another worker's update.
-            self._reach(limit_rule, outcome, outcome.ended_ns, job.update_limit)
+            self._reach(limit[1], outcome, outcome.ended_ns, limit[0])
         self._context.rendezvous.attach("checkpoint", "final.safetensors", save(self._strategy.parameters()))
 
     def _evaluate(self, update: int, *, final: bool) -> Evaluation:

@@ -136,9 +136,17 @@ class Recorder:
     def _grow(self) -> None:
         self._capacity += _GROW_RECORDS
         size = _HEADER_BYTES + self._capacity * RECORD_BYTES
-        os.truncate(self._file.fileno(), size)
+        _reserve(self._file.fileno(), size)
         # The old mapping is dropped, not closed: nothing else refers to it.
         self._map = mmap.mmap(self._file.fileno(), size)
+
+
+def _reserve(file: int, size: int) -> None:
+    """Make the file that large with its space taken: on a full disk an error here, not a SIGBUS at some later write."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, 0, size)
+    else:
+        os.truncate(file, size)
 
 
 class SilentRecorder(Recorder):

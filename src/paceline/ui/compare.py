@@ -72,8 +72,8 @@ def comparison(results: Sequence[Result]) -> Table:
             fmt.spread(group.spread(lambda r: r.examples_per_s)),
             fmt.spread(group.spread(lambda r: r.final.loss), digits=4),
             fmt.spread(group.spread(lambda r: r.final.accuracy), scale=100, digits=2),
-            fmt.spread(group.spread(_to_target)),
-            fmt.steps_per_worker(first),
+            fmt.spread(group.spread(lambda r: r.to_target_s)),
+            fmt.steps_per_worker(group.ok[0] if group.ok else first),
         )
     return table
 
@@ -112,11 +112,6 @@ def _host_figures(hosts: Sequence[HostResult], group: Group) -> list[str]:
         f"{fmt.number(mean(host.external.tx_mb_s_mean for host in hosts))}",
         fmt.number(mean(host.loopback.rx_mb_s_mean for host in hosts)),
     ]
-
-
-def _to_target(result: Result) -> float | None:
-    is_quality = result.reached and result.reached.rule.split("=")[0] in ("loss", "accuracy")
-    return result.reached.at_s if result.reached and is_quality else None
 
 
 def _counts(group: Group) -> str:

@@ -20,7 +20,7 @@ def _head(result: Result) -> Table:
     table.add_column(style="dim")
     table.add_column()
     reached = result.reached
-    asked = {k: v for k, v in result.settings.items() if v is not None and k not in ("stop", "record", "sample_hz")}
+    asked = {k: v for k, v in result.settings.items() if v is not None and k not in ("record", "sample_hz")}
     rows: list[tuple[str, RenderableType]] = [
         ("run", f"{result.run}   ({result.started_at})"),
         ("status", status(result, with_reason=True)),
@@ -29,7 +29,7 @@ def _head(result: Result) -> Table:
             f"{result.workload} · {result.engine} · {result.strategy} · layout '{result.layout}' "
             f"on {result.hosts_kind} · batch {result.batch} · seed {result.seed} · repeat {result.repeat}",
         ),
-        ("settings", ", ".join(f"{k} {v}" for k, v in asked.items()) or "defaults"),
+        ("settings", ", ".join(f"{k} {' '.join(v) if isinstance(v, list) else v}" for k, v in asked.items())),
         ("data", result.data),
         (
             "time",

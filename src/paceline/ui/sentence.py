@@ -23,9 +23,10 @@ def sentence(results: Sequence[Result]) -> str:
 def _to_target(groups: Sequence[Group], names: dict[int, str]) -> str:
     timed = []
     for group in groups:
-        spread = group.spread(_seconds_to_target)
-        if spread and group.first.reached:
-            timed.append((spread.mean, names[id(group)], group.first.reached.rule))
+        spread = group.spread(lambda r: r.to_target_s)
+        reached = next((result.reached for result in group.ok if result.to_target_s is not None), None)
+        if spread and reached:
+            timed.append((spread.mean, names[id(group)], reached.rule))
     if len(timed) < 2:
         return ""
     timed.sort()
@@ -39,7 +40,7 @@ def _fastest(groups: Sequence[Group], names: dict[int, str]) -> str:
     times = _examples_pace(fast) / max(_examples_pace(slow), 1e-9)
     if times < 1.1:
         return "All of these train at much the same pace."
-    verdict = slow.first.verdict
+    verdict = slow.ok[0].verdict
     return (
         f"Most examples a second: {names[id(fast)]}, {units.short(_examples_pace(fast))}, {times:.1f} times as many as "
         f"{names[id(slow)]}, whose workers spend {verdict.share:.0%} of their time in {verdict.cause}."
@@ -64,9 +65,9 @@ def _modes(groups: Sequence[Group]) -> list[str]:
 def _uneven(groups: Sequence[Group], names: dict[int, str]) -> str:
     """A worker that did most of the work must not go unnoticed."""
     for group in groups:
-        steps = [worker.steps for worker in group.first.workers]
+        steps = [worker.steps for worker in group.ok[0].workers]
         if len(steps) > 1 and max(steps) > 2 * max(1, min(steps)):
-            most = max(group.first.workers, key=lambda worker: worker.steps)
+            most = max(group.ok[0].workers, key=lambda worker: worker.steps)
             share = most.steps / sum(steps)
             return f"In {names[id(group)]}, {most.task} on {most.host} made {share:.0%} of the steps."
     return ""
@@ -83,11 +84,6 @@ def _part(result: Result, name: str) -> str:
     if name == "layout":
         return f"'{value}'"
     return value if name in ("workload", "engine", "strategy") else f"{name} {value}"
-
-
-def _seconds_to_target(result: Result) -> float | None:
-    reached = result.reached
-    return reached.at_s if reached and reached.rule.startswith(("loss", "accuracy")) else None
 
 
 def _examples_pace(group: Group) -> float:
