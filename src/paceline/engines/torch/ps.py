@@ -57,7 +57,7 @@ class ServerLink:
     def receive(self, vector: NDArray[np.float32]) -> Reply:
         """The answer; parameters that come with it go to their place in `vector`."""
         try:
-            (message,) = frames.receive(self._socket, large=self._large)
+            message = frames.receive(self._socket, large=self._large)
         except zmq.Again:
             raise RunError(f"no answer from {self.task} for {_PATIENCE_MS // 1000} s") from None
         reply, values = Reply.unpack(message)

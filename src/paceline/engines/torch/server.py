@@ -13,12 +13,14 @@ from paceline.train.flat import flatten, shards
 from paceline.train.recorder import clock_ns
 
 _log = logging.getLogger(__name__)
+_MOST_IO_THREADS = 4
 
 
 def serve(context: TaskContext) -> Outcome:
     job = context.job
     shard = _shard(context)
-    sockets = zmq.Context()
+    # Most of a server's work is in these threads; with one for all, workers queue for it while a core idles.
+    sockets = zmq.Context(io_threads=min(job.workers, _MOST_IO_THREADS))
     router = sockets.socket(zmq.ROUTER)
     router.linger = LINGER_MS
     router.setsockopt(zmq.ROUTER_MANDATORY, 1)
@@ -55,12 +57,10 @@ def _shard(context: TaskContext) -> Shard:
 def _answer_until_done(router: "zmq.Socket[bytes]", shard: Shard) -> None:
     large = shard.values.nbytes >= ZERO_COPY_BYTES
     while not shard.done:
-        first, *frames = receive(router, large=large)
-        worker = bytes(first)
+        worker = router.recv()
         try:
-            if len(frames) != 1:
-                raise WireError(f"{len(frames)} frames")
-            answers = shard.handle(worker, *Request.unpack(frames[0]))
+            message = _only_frame(router, large=large)
+            answers = shard.handle(worker, *Request.unpack(message))
         except WireError as error:
             _log.warning("dropped a message from %r: %s", worker, error)
             continue
@@ -68,10 +68,21 @@ def _answer_until_done(router: "zmq.Socket[bytes]", shard: Shard) -> None:
             _send(router, shard, answer, large=large)
 
 
+def _only_frame(router: "zmq.Socket[bytes]", *, large: bool) -> bytes | memoryview:
+    """What follows the sender's name; a message of any other number of frames is read to its end and refused."""
+    frames = []
+    while router.getsockopt(zmq.RCVMORE):
+        frames.append(receive(router, large=large))
+    if len(frames) != 1:
+        raise WireError(f"{len(frames)} frames")
+    return frames[0]
+
+
 def _send(router: "zmq.Socket[bytes]", shard: Shard, answer: Answer, *, large: bool) -> None:
     # pack() copies: the values change with the next update, and the socket may not have sent these by then.
     message = answer.reply.pack(shard.values if answer.with_values else b"")
     try:
-        send(router, answer.worker, message, large=large)
+        router.send(answer.worker, zmq.SNDMORE)
+        send(router, message, large=large)
     except zmq.ZMQError as error:
         _log.warning("worker %r is gone: %s", answer.worker, error)
