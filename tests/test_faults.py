@@ -54,7 +54,8 @@ def test_a_killed_task_ends_the_run_and_is_named(
 
 
 def test_ctrl_c_ends_in_good_order_with_results_kept(tmp_path: Path) -> None:
-    run = LiveRun(tmp_path / "runs", "--strategy", "ps-sync", "--layout", "pw w", "--stop", "seconds=600")
+    sweep = ["--batch", "50,100", "--strategy", "ps-sync", "--layout", "pw w", "--stop", "seconds=600"]
+    run = LiveRun(tmp_path / "runs", *sweep)
     run.wait_until_training()
     family = run.family()
     os.kill(run.process.pid, signal.SIGINT)
@@ -64,6 +65,21 @@ def test_ctrl_c_ends_in_good_order_with_results_kept(tmp_path: Path) -> None:
     assert result["updates"] > 0
     assert result["final"]["loss"] is not None
     assert len({worker["steps"] for worker in result["workers"]}) == 1
+    assert len(list(run.runs.iterdir())) == 1
+    gone(family, deadline_s=2)
+
+
+def test_a_second_ctrl_c_does_not_wait_for_a_task_that_hangs(tmp_path: Path) -> None:
+    run = LiveRun(tmp_path / "runs", "--strategy", "ps-sync", "--layout", "pw w", "--stop", "seconds=600")
+    run.wait_until_training()
+    family = run.family()
+    os.kill(run.pid_of("w1"), signal.SIGSTOP)
+    os.kill(run.process.pid, signal.SIGINT)
+    until(lambda: any(e["event"] == "incident" for e in run.events()), "the first Ctrl-C to be noticed")
+    assert run.process.poll() is None
+    os.kill(run.process.pid, signal.SIGINT)
+    code, result = run.result(timeout_s=5)
+    assert (code, result["status"]) == (130, "aborted")
     gone(family, deadline_s=2)
 
 

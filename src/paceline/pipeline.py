@@ -67,7 +67,7 @@ def run(
                     result = _run_one(one, data_of_run, runs, experiment.name, watch, interrupts)
             on_result(result, skipped)
             results.append(result)
-    if interrupts.pressed and results[-1].status != "aborted":
+    if interrupts.pressed and not (results and results[-1].status == "aborted"):
         raise KeyboardInterrupt  # It came too late for the last run and in time for the rest.
     return results
 
@@ -123,7 +123,7 @@ def _created(one: RunPlan, ready: Ready) -> Mapping[str, Any]:
         "synchronous": one.synchronous,
         "data": ready.source,
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {"paceline": version("paceline")},
+        "versions": {"paceline": version("paceline"), one.spec.engine: ENGINES[one.spec.engine].version},
     }
 
 

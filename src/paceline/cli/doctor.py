@@ -17,7 +17,6 @@ def doctor(
     """Check engines, hosts and data on this machine."""
     import os
     import platform
-    from importlib.metadata import PackageNotFoundError, version
 
     from paceline.cli.console import output
     from paceline.data.registry import presence
@@ -34,11 +33,7 @@ def doctor(
 
     line(True, "python", f"{platform.python_version()} on {platform.system()}, {os.cpu_count()} cores")
     for name, engine in ENGINES.items():
-        try:
-            found = next(version(package) for package in engine.packages if _installed(package))
-            line(True, f"engine {name}", found)
-        except (StopIteration, PackageNotFoundError):
-            line(False, f"engine {name}", f"not installed: pip install 'paceline[{name}]'")
+        line(engine.installed, f"engine {name}", engine.version or f"not installed: pip install 'paceline[{name}]'")
     for ability in abilities():
         line(ability.works, ability.name, ability.detail)
     for name, (works, detail) in presence().items():
@@ -53,13 +48,3 @@ def doctor(
         line(True, "left over", "nothing")
     say(f"\nnote  {_TF_WARNING}", markup=False)
     return 0
-
-
-def _installed(package: str) -> bool:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        version(package)
-    except PackageNotFoundError:
-        return False
-    return True

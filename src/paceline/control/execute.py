@@ -48,7 +48,8 @@ def execute(
     """Run it; however it ends, nothing is left running and the end is in the run's events."""
     token = f"{writer.paths.id[-12:]}-{secrets.token_hex(3)}".strip("-")
     with kind.open(token, host_requests(plan)) as hosts:
-        cluster = Cluster(hosts, writer.paths.logs, writer.paths.spool, plan.spec.sample_hz if plan.spec.record else 0)
+        sample_hz = plan.spec.sample_hz if plan.spec.record else 0
+        cluster = Cluster(hosts, writer.paths.logs, writer.paths.spool.absolute(), sample_hz)
         conductor = Conductor(plan, kind, data, writer, cluster, hosts)
         try:
             end = conductor.conduct(interrupts, watch)

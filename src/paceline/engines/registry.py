@@ -1,6 +1,8 @@
 """The engines by name, described without importing any framework."""
 
 import importlib
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, cast
 
@@ -30,6 +32,14 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def installed(self) -> bool:
         return find_spec(self.framework) is not None
+
+    @property
+    def version(self) -> str | None:
+        """Of the installed framework; None if it is not."""
+        for package in self.packages:
+            with suppress(PackageNotFoundError):
+                return version(package)
+        return None
 
     def run(self, role: str, context: TaskContext) -> Outcome:
         return cast(Outcome, _load(self.server if role == "ps" else self.worker)(context))
