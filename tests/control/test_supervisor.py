@@ -3,7 +3,7 @@
 from itertools import permutations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.control import supervisor as sv
@@ -177,6 +177,7 @@ _event = st.one_of(
 )
 
 
+@settings(max_examples=1000)
 @given(st.lists(st.tuples(_event, st.floats(0.01, 2.0)), max_size=40), st.booleans())
 def test_whatever_happens_the_run_ends_once_and_never_hangs(script: list[tuple[sv.Event, float]], late: bool) -> None:
     supervisor, now, ends = (training() if late else Supervisor(HOSTS, TASKS, 0.0)), 5.0, 0

@@ -212,7 +212,9 @@ class Supervisor:
         return []
 
     def _exited(self, event: TaskExited, now_s: float) -> list[Instruction]:
-        self._alive.discard(event.task)
+        if event.task not in self._alive:
+            return []
+        self._alive.remove(event.task)
         instructions: list[Instruction] = []
         if event.task not in self._outcomes and self._stage is not Stage.KILLING:
             instructions = self._fail(self._blame_exit(event), now_s)
