@@ -6,6 +6,7 @@ from paceline.errors import SpecError
 
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)(?:bit|bps)", re.IGNORECASE)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s)", re.IGNORECASE)
+MIN_LINK_BITS_S, MAX_LINK_BITS_S = 10**4, 10**11
 _SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 
@@ -13,8 +14,11 @@ _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 def bits_per_second(text: str) -> int:
     """`100mbit` -> 100_000_000."""
     match = _RATE.fullmatch(text.strip())
-    if not match or not (rate := float(match[1]) * _SCALE[match[2].lower()]):
+    if not match:
         raise SpecError(f"link rate '{text}' is not understood: write e.g. 100mbit or 1gbit")
+    rate = float(match[1]) * _SCALE[match[2].lower()]
+    if not MIN_LINK_BITS_S <= rate <= MAX_LINK_BITS_S:
+        raise SpecError(f"link rate '{text}': must be from 10kbit to 100gbit")
     return round(rate)
 
 

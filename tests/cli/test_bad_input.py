@@ -1,5 +1,7 @@
 """Every slip of a user: exit 2, one line that says what is wrong and what would be right, and nothing started."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,10 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ("logreg --frobnicate", "--frobnicate"),
         ("missing.toml", "cannot read missing.toml"),
         ("", "paceline run --help"),
+        ("logreg --stop steps=1.5", "'steps=1.5'"),
+        ("logreg --repeat 1000000000", "at most 10,000"),
+        ("logreg --hosts netns --link 1bit", "10kbit"),
+        ("logreg --name latest", "newest run"),
     ],
 )
 def test_run_refuses(capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: str, says: str) -> None:
@@ -96,3 +102,18 @@ def test_dry_run_prints_the_plan_and_starts_nothing(capsys: pytest.CaptureFixtur
     assert "ps0@h1, w0@h1, w1@h2" in out
     assert "ps0@h1, w0@h2, w1@h3" in out
     assert not (tmp_path / "r").exists()
+
+
+def test_a_disk_that_is_full_is_one_line(tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "paceline", "workloads"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "paceline: No space left on device\n"
+
+
+def test_version_and_bare_call(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("paceline 0.")
+    assert run_command([]) == 0
+    assert "Usage: paceline" in capsys.readouterr().out

@@ -22,6 +22,15 @@ def host_results(
     ]
 
 
+def other_cores(samples: pl.DataFrame, *, start_s: float, end_s: float) -> float:
+    """Cores of the machine that all hosts share which were used by anything but their tasks, on average."""
+    by_host = [_between(mine, start_s, end_s) for _, mine in samples.group_by("host")]
+    if not by_host or len(by_host[0]) < 2:
+        return 0.0
+    busy = sum(_Rate(by_host[0], pl.col("cores_busy_s").list.get(i)).mean for i in range(_core_count(by_host[0])))
+    return max(0.0, busy - sum(_Rate(mine, pl.col("cpu_s")).mean for mine in by_host))
+
+
 def _between(samples: pl.DataFrame, start_s: float, end_s: float) -> pl.DataFrame:
     """Samples of the training; with fewer than two, those next to it."""
     samples = samples.sort("t_s")

@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from paceline.analyze.hosts import host_results
+from paceline.analyze.hosts import host_results, other_cores
 from paceline.analyze.phases import phases_by_worker, staleness_by_worker
 from paceline.analyze.verdict import judge
 from paceline.spec.experiment import RunSpec
@@ -50,7 +50,7 @@ def summarize(run: StoredRun) -> Result:
         updates=updates,
         examples=made * spec.get("batch", 0),
         train_s=round(training.seconds, 6),
-        total_s=round(run.events[-1]["t_s"], 6) if run.events else 0.0,
+        total_s=round(_total(run), 6),
         first_step_s=_first_step(steps, len(worker_tasks)),
         updates_per_s=round(training.pace(updates, synchronous=bool(created.get("synchronous"))), 4),
         examples_per_s=round(training.pace(made, synchronous=False) * spec.get("batch", 0), 3),
@@ -69,6 +69,8 @@ def summarize(run: StoredRun) -> Result:
         data=created.get("data", "?"),
         started_at=created.get("started_at", "?"),
         key=created.get("key", ""),
+        other_cores_mean=round(other_cores(run.samples, start_s=training.start_s, end_s=training.end_s), 3),
+        traced_steps=len(steps.filter(pl.col("traced"))),
     )
 
 
@@ -142,6 +144,13 @@ def _hosts(run: StoredRun, created: Event, training: _Training) -> list[Any]:
         tasks={host: tasks[host] for host in hosts},
         scopes=scopes,
     )
+
+
+def _total(run: StoredRun) -> float:
+    """Until the last thing known of the run: after a kill that may be a step or a sample."""
+    last_step = (run.steps["t_s"] + run.steps["duration_s"]).max() or 0.0
+    last_event = run.events[-1]["t_s"] if run.events else 0.0
+    return max(float(last_step), float(run.samples["t_s"].max() or 0.0), last_event)  # type: ignore[arg-type]
 
 
 def _first_step(steps: pl.DataFrame, workers: int) -> float | None:

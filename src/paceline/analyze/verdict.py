@@ -4,8 +4,8 @@ from paceline.store.result import HostResult, Verdict, WorkerResult
 
 _REMEDY = {
     "data": "make the input pipeline faster or the model step larger (a larger --batch)",
-    "pull": "a server on every host (--layout 'pw pw'), a larger --batch, or a faster link",
-    "push": "exchange less often (a larger --batch) or over a faster link",
+    "pull": "a server on every host (a p in each word of --layout), a larger --batch; between machines, a faster link",
+    "push": "exchange less often (a larger --batch); between machines, a faster link",
     "compute": "add workers or cores; communication is not what holds this back",
     "wait": "let workers not wait for each other (--strategy ps-async), or even them out",
     "eval": "evaluate less often (--eval-every)",

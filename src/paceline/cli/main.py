@@ -13,7 +13,7 @@ from paceline.errors import RunError, UsageError
 app = typer.Typer(
     name="paceline",
     help="Train a model on a cluster, measure every step on every host, and see what sets the pace.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -32,16 +32,22 @@ for _name, _verb in _VERBS.items():
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and end.", is_eager=True)] = False,
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
 ) -> None:
     if version:
         from importlib.metadata import version as installed
 
         print(f"paceline {installed('paceline')}")
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a sign gets another one, not a fault.
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     sys.exit(run_command(sys.argv[1:]))
 
 
@@ -58,6 +64,11 @@ def run_command(arguments: list[str]) -> int:
         return 130
     except BrokenPipeError:
         return 0
+    except OSError as error:
+        print(
+            f"paceline: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""), file=sys.stderr
+        )
+        return 1
     except Exception as error:
         # The command-line parser's own complaints carry a message for the user.
         if hasattr(error, "format_message"):

@@ -32,7 +32,7 @@ def run(
     name: Annotated[str | None, typer.Option(help="Name of the sweep; the same name again finishes it.")] = None,
     runs: Annotated[str | None, typer.Option(help=f"Directory that holds the runs (default {DEFAULT_RUNS}).")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Any other field: lr, threads, sample_hz, trace_every.")
+        list[str] | None, typer.Option("--set", help="Any other field: lr, threads, sample_hz, trace_every, record.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and start nothing.")] = False,
     json: AsJson = False,

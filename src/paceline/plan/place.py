@@ -91,6 +91,9 @@ def _fits(spec: RunSpec, layout: Layout) -> None:
             f"{spec.strategy} needs a parameter server and layout '{layout}' has none: add a p, e.g. 'pw w'"
         )
     if not facts.has_server and layout.servers:
-        raise PlanError(f"{spec.strategy} uses no parameter server and layout '{layout}' has one: leave out the p")
+        raise PlanError(
+            f"{spec.strategy} uses no parameter server and layout '{layout}' has one: leave out the p, "
+            "or use a named layout, which adapts (cluster, cluster2)"
+        )
     if facts.one_worker and layout.workers > 1:
         raise PlanError(f"{spec.strategy} is one worker and layout '{layout}' has {layout.workers}: use layout single")

@@ -68,6 +68,8 @@ def assignments(pairs: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _axis(value: Any) -> list[Any]:
+    if isinstance(value, str):
+        return split_list(value)
     items = list(value) if isinstance(value, (list, tuple)) else [value]
     if not items:
         raise SpecError("a list of values is empty: give at least one")
@@ -117,6 +119,10 @@ def _check(made: Experiment) -> None:
     for latency in made.latency:
         if latency is not None:
             units.seconds(latency)
+    if not made.runs:
+        raise SpecError("the runs directory has no name: say where with --runs, or leave it out")
+    if made.name == "latest":
+        raise SpecError("name 'latest' means the newest run: choose another")
     if made.name is not None and not NAME.fullmatch(made.name):
         raise SpecError(f"name '{made.name}': use 1 to 48 of a-z, 0-9 and '-', starting with a letter or digit")
 

@@ -42,7 +42,7 @@ class StopRule(msgspec.Struct, frozen=True):
         return self
 
     def __str__(self) -> str:
-        return f"{self.kind}={self.value:.15g}" if self.kind not in _WHOLE else f"{self.kind}={int(self.value)}"
+        return f"{self.kind}={self.value:.15g}"
 
 
 def parse_rules(texts: Sequence[str]) -> tuple[StopRule, ...]:

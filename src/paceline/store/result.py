@@ -117,6 +117,10 @@ class Result(msgspec.Struct, kw_only=True):
     started_at: str
     key: str
     """Equal for runs of equal specs; a sweep finds its finished runs by it."""
+    other_cores_mean: float = 0.0
+    """Cores of the machine used by anything but the run's tasks, on average over the training."""
+    traced_steps: int = 0
+    """Steps from whose traces the phases of fused steps were divided."""
     schema: int = 1
 
     @property

@@ -5,9 +5,12 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from paceline.store.result import Result
+from paceline.store.result import Result, Verdict
 from paceline.ui import format as fmt
 from paceline.ui.tables import align_right, plain_table, status
+
+_NOTABLE_CORES = 0.3
+_SHORT_S = 1.0
 
 
 def details(result: Result) -> RenderableType:
@@ -92,15 +95,30 @@ def _hosts(result: Result) -> Table:
 def _closing(result: Result) -> list[RenderableType]:
     verdict = result.verdict
     lines: list[RenderableType] = [
-        Text.assemble(("verdict  ", "dim"), (verdict.cause, "bold"), f", {verdict.share:.0%} of the time; ",
-                      f"most at {verdict.where}" if verdict.where else ""),
+        Text.assemble(("verdict  ", "dim"), (verdict.cause, "bold"), _share(verdict)),
         *[Text(f"         {line}") for line in verdict.evidence],
         *[Text(f"         try: {line}") for line in verdict.remedy],
     ]  # fmt: skip
     lines += [Text(f"incident {incident.t_s:.2f} s: {incident.what}", style="red") for incident in result.incidents]
-    scopes = {host.scope.get("network") for host in result.hosts if host.scope}
-    if any(scope and "machine" in scope for scope in scopes):
-        lines.append(
-            Text("note     all hosts share this machine: network figures are the machine's, not a host's", style="dim")
-        )
+    lines += [Text(f"note     {note}", style="dim") for note in _notes(result)]
     return lines
+
+
+def _share(verdict: Verdict) -> str:
+    return f", {verdict.share:.0%} of the time; most at {verdict.where}" if verdict.where else ""
+
+
+def _notes(result: Result) -> list[str]:
+    """What a reader must know before believing the figures."""
+    notes = []
+    if any("machine" in host.scope.get("network", "") for host in result.hosts):
+        notes.append("all hosts share this machine: network figures are the machine's, not a host's")
+    if result.other_cores_mean > _NOTABLE_CORES:
+        notes.append(f"other programs used {result.other_cores_mean:.1f} cores of this machine meanwhile")
+    if result.traced_steps:
+        notes.append(
+            f"a step is one call of the framework here: its phases are divided as in {result.traced_steps} traces"
+        )
+    if 0 < result.train_s < _SHORT_S:
+        notes.append(f"{result.train_s:.2f} s of training are too short to judge hosts by")
+    return notes

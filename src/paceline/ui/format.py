@@ -18,7 +18,7 @@ def number(value: float | None) -> str:
 
 
 def loss(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+    return "-" if value is None else f"{value:.4f}" if abs(value) < 1e4 else f"{value:.3g}"
 
 
 def spread(value: Spread | None, *, scale: float = 1.0, digits: int | None = None) -> str:

@@ -134,4 +134,5 @@ def _title(plan: RunPlan, number: int, of: int) -> str:
     where = f"layout '{plan.layout}' on {spec.hosts}" + (f", link {spec.link}" if spec.link else "")
     where += f", {spec.cpus:g} cpus a host" if spec.cpus else ""
     rules = " or ".join(map(str, spec.stop))
+    where += "".join(f" · {name} {value:g}" for name, value in (("lr", spec.lr), ("threads", spec.threads)) if value)
     return f"{head}{spec.workload} · {spec.engine} · {spec.strategy} · {where} · batch {spec.batch} · until {rules}"

@@ -6,10 +6,24 @@ from rich.table import Table
 
 from paceline.plan.place import RunPlan
 
+_OTHERS = ("lr", "threads", "eval_every", "latency", "trace_every")
+
 
 def plan_table(plans: Sequence[RunPlan]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for column in ("#", "workload", "engine", "strategy", "hosts", "tasks", "batch", "seed", "repeat", "until"):
+    for column in (
+        "#",
+        "workload",
+        "engine",
+        "strategy",
+        "hosts",
+        "tasks",
+        "batch",
+        "seed",
+        "repeat",
+        "other",
+        "until",
+    ):
         table.add_column(column)
     for number, plan in enumerate(plans, 1):
         spec = plan.spec
@@ -24,6 +38,7 @@ def plan_table(plans: Sequence[RunPlan]) -> Table:
             str(spec.batch),
             str(spec.seed),
             str(spec.repeat),
+            " ".join(f"{name} {getattr(spec, name)}" for name in _OTHERS if getattr(spec, name) is not None) or "-",
             " or ".join(map(str, spec.stop)),
         )
     return table

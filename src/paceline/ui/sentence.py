@@ -40,10 +40,10 @@ def _fastest(groups: Sequence[Group], names: dict[int, str]) -> str:
     times = _examples_pace(fast) / max(_examples_pace(slow), 1e-9)
     if times < 1.1:
         return "All of these train at much the same pace."
-    verdict = slow.ok[0].verdict
+    cause, share = _largest_phase(slow)
     return (
         f"Most examples a second: {names[id(fast)]}, {units.short(_examples_pace(fast))}, {times:.1f} times as many as "
-        f"{names[id(slow)]}, whose workers spend {verdict.share:.0%} of their time in {verdict.cause}."
+        f"{names[id(slow)]}, whose workers spend {share:.0%} of their time in {cause}."
     )
 
 
@@ -56,10 +56,28 @@ def _modes(groups: Sequence[Group]) -> list[str]:
         slow, fast = (group.spread(lambda r: r.updates_per_s) for group in (sync, other))
         if varied([sync, other]) == ["strategy"] and slow and fast and slow.mean:
             said.append(
-                f"On {sync.first.engine}, async makes {fast.mean / slow.mean:.1f} updates in the time of one of sync, "
+                f"{_common(sync, groups)}, async makes {fast.mean / slow.mean:.1f} updates in the time of one of sync, "
                 f"each from a batch of one worker instead of {len(sync.first.workers)}."
             )
     return said[:2]
+
+
+def _common(sync: Group, groups: Sequence[Group]) -> str:
+    """What a pair of sync and async has in common and others have not."""
+    parts = [_part(sync.first, name) for name in varied(groups) if name != "strategy"]
+    return f"With {' '.join(parts)}" if parts else "Here"
+
+
+def _largest_phase(group: Group) -> tuple[str, float]:
+    times: dict[str, float] = {}
+    for result in group.ok:
+        for worker in result.workers:
+            for phase, seconds in worker.phases.items():
+                times[phase] = times.get(phase, 0.0) + seconds
+    if not times:
+        return "unknown phases", 1.0
+    cause = max(times, key=lambda phase: times[phase])
+    return cause, times[cause] / sum(times.values())
 
 
 def _uneven(groups: Sequence[Group], names: dict[int, str]) -> str:

@@ -86,7 +86,10 @@ class AllReduce:
             return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(word))
 
         def compiled(function: Any, *shapes: Any) -> Any:
-            return tf.function(lambda *a: strategy.run(function, a)).get_concrete_function(*shapes)
+            # Without autograph: it has nothing to rewrite here, and leaves files in the temporary directory.
+            plain = tf.autograph.experimental.do_not_convert(function)
+            traced = tf.function(lambda *a: strategy.run(plain, a), autograph=False)
+            return traced.get_concrete_function(*shapes)
 
         self._gradients = compiled(
             gradients, tf.TensorSpec([batch, model.inputs], tf.float32), tf.TensorSpec([batch], tf.int64)
