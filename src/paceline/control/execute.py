@@ -230,7 +230,8 @@ class Conductor:
         mine = sum(worker.host == host for worker in workers) or 1
         machine_share = self._cores // (len(workers) if self._kind.shares_one_machine else mine)
         host_share = int((self._plan.spec.cpus or self._cores) // mine)
-        return max(1, min(machine_share, host_share))
+        most = WORKLOADS[self._plan.spec.workload].most_threads or self._cores
+        return max(1, min(machine_share, host_share, most))
 
     def _on_run_clock(self, task: str, outcome: Outcome) -> dict[str, Any]:
         offset = self._clock_offset[self._home[task]]

@@ -12,5 +12,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     dataset: str
     """A name in paceline.data."""
     train_examples: int
+    most_threads: int | None = None
+    """Compute threads beyond which a worker gets slower, where that is known."""
     lr: float
     """Learning rate of plain gradient descent."""
