@@ -9,13 +9,11 @@ from paceline.data.dataset import Dataset, Ready
 from paceline.errors import DataError
 
 _DATASETS: dict[str, ModuleType] = {"mnist": mnist}
-_TO_FETCH = "not here yet: fetched when a run first needs it"
 
 
 def ensure(name: str, say: Callable[[str], None] = lambda _line: None) -> Ready:
     """Have the data on this machine, verified; called once, before anything starts."""
-    _, detail = presence()[name]
-    if _TO_FETCH in detail:
+    if _on_disk(name) is None:
         say(f"getting {name}, which is not on this machine yet")
     ready: Ready = _DATASETS[name].ensure()
     if ready.synthetic:
@@ -32,10 +30,18 @@ def load(name: str, ready: Ready | None = None) -> Dataset:
 def presence() -> dict[str, tuple[bool, str]]:
     """For each data set whether it is on this machine, and what it is or what will happen."""
     found = {}
-    for name, module in _DATASETS.items():
-        try:
-            ready: Ready = module.find_ready()
+    for name in _DATASETS:
+        ready = _on_disk(name)
+        if ready is None:
+            found[name] = (True, "not here yet: fetched when a run first needs it")
+        else:
             found[name] = (not ready.synthetic, f"{ready.source} in {Path(ready.paths[0]).parent}")
-        except DataError:
-            found[name] = (True, _TO_FETCH)
     return found
+
+
+def _on_disk(name: str) -> Ready | None:
+    try:
+        ready: Ready = _DATASETS[name].find_ready()
+    except DataError:
+        return None
+    return ready

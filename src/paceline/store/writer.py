@@ -21,7 +21,7 @@ _ATTACHED_BYTES = 4 * 2**30
 
 
 class RunWriter:
-    """Owns a new run directory; holds its lock until closed or killed."""
+    """Owns a new run directory; holds its lock until released or killed."""
 
     def __init__(self, runs: Path, name: str, plan: RunPlan) -> None:
         self.paths = create_run(runs, name)
