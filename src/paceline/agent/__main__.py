@@ -29,7 +29,7 @@ from paceline.agent.protocol import (
 from paceline.agent.sampler import Sampler
 from paceline.agent.tasks import RunningTask
 
-SHIP_EVERY_S = 0.25
+SHIP_EVERY_S = 0.5
 
 
 class Agent:

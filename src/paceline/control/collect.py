@@ -11,15 +11,15 @@ from paceline.store.writer import RunWriter
 class Collector:
     def __init__(self, writer: RunWriter, moment: Moment) -> None:
         self._writer, self.moment = writer, moment
-        self._boards: dict[str, Board] = {}
+        # Opened now: loading what writes them would else take a core from the first steps.
+        self._boards = {place.task: Board(writer.paths.board(place.task)) for place in moment.plan.workers}
 
     def records(self, message: Records) -> None:
         self._writer.add(TaskRecords(message.task, message.data))
         records = decode(message.data)
         self.moment.add_records(message.task, records)
-        if message.task not in self._boards:
-            self._boards[message.task] = Board(self._writer.paths.board(message.task))
-        self._boards[message.task].add(records)
+        if board := self._boards.get(message.task):
+            board.add(records)
 
     def samples(self, host: str, message: Samples) -> None:
         self._writer.add(HostSamples(host, message.samples))

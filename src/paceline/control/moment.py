@@ -107,9 +107,7 @@ def _moved(first: object, last: object) -> int:
 
 
 def _shares(records: np.ndarray) -> dict[str, float]:
-    times = {
-        kind.name.lower(): float(records["duration_ns"][records["kind"] == kind].sum())
-        for kind in (*PHASES, Kind.FUSED)
-    }
+    by_kind = np.bincount(records["kind"], weights=records["duration_ns"], minlength=max(Kind) + 1)
+    times = {kind.name.lower(): float(by_kind[kind]) for kind in (*PHASES, Kind.FUSED)}
     total = sum(times.values())
     return {phase: time / total for phase, time in times.items() if time} if total else {}
