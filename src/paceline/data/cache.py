@@ -12,6 +12,7 @@ class Pinned:
     """A plain file by name and content, whoever brings it."""
 
     name: str
+    """in the data directory; with a folder where the original name is not telling enough"""
     size: int
     sha256: str | None
     """None: drawn on this machine, so only the size is known beforehand"""
@@ -55,7 +56,7 @@ def find(file: Pinned, *, hashed: bool = True) -> Path | None:
         path = directory / file.name
         if not os.path.isfile(path):  # unlike Path's, no error where we may not look
             continue
-        wrong = _mismatch(path, file, hashed)
+        wrong = mismatch(path, file, hashed=hashed)
         if wrong is None:
             return path
         if directory == user:
@@ -63,20 +64,28 @@ def find(file: Pinned, *, hashed: bool = True) -> Path | None:
     return None
 
 
+def find_all(wanted: FileSet) -> list[Path] | None:
+    """Every file of the set by name and size, or nothing."""
+    paths = [path for file in wanted.files if (path := find(file, hashed=False))]
+    return paths if len(paths) == len(wanted.files) else None
+
+
 def hash_mismatch(where: str, expected: str, found: str) -> str:
     """One line for a file that is not what it claims to be."""
     return f"{where} is not the file expected: SHA-256 must be {expected}, is {found}"
 
 
-def _mismatch(path: Path, file: Pinned, hashed: bool) -> str | None:
+def mismatch(path: Path, file: Pinned, *, hashed: bool = True, called: str | None = None) -> str | None:
+    """What is wrong with the file at a path, if anything; `called` is for who has named the path already."""
+    called = called or str(path)
     try:
         if hashed and file.sha256 is not None:
             found = _sha256(path)
-            return None if found == file.sha256 else hash_mismatch(str(path), file.sha256, found)
+            return None if found == file.sha256 else hash_mismatch(called, file.sha256, found)
         size = path.stat().st_size
     except OSError as why:
         raise DataError(f"cannot read {path}: {why.strerror}") from None
-    return None if size == file.size else f"{path} must have {file.size} bytes, has {size}"
+    return None if size == file.size else f"{called} must have {file.size} bytes, has {size}"
 
 
 def _sha256(path: Path) -> str:

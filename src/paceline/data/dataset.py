@@ -1,4 +1,4 @@
-"""A classification data set as the engines consume it, and how it is mapped from idx files."""
+"""Data that is ready on disk, and how idx files of images are mapped."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.data.idx import check_length, idx_header
+from paceline.data.images import LabelledImages
 from paceline.errors import DataError
 
 _HEAD = 64  # longer than any idx header
@@ -17,49 +18,33 @@ _HEAD = 64  # longer than any idx header
 class Ready:
     """Data that lies verified on disk: plain values, so a controller can hand them to its tasks."""
 
-    paths: tuple[str, str, str, str]
-    """train images, train labels, test images, test labels: plain idx files"""
+    paths: tuple[str, ...]
+    """of MNIST and its like: train images, train labels, test images, test labels, as plain idx files; none if the
+    data is made by the task itself"""
     source: str
     """what the data is, for the run's record"""
     synthetic: bool
+    """made up, whether by design or for want of the real data"""
+    stands_in: bool = False
+    """made up because the real data could not be had: something to tell the user"""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Dataset:
-    """Images as rows of bytes and labels as integers; the images are read-only and shared between processes."""
-
-    train_x: NDArray[np.uint8]
-    """[examples, pixels], C-contiguous"""
-    train_y: NDArray[np.int64]
-    test_x: NDArray[np.uint8]
-    test_y: NDArray[np.int64]
-    shape: tuple[int, int, int]
-    """height, width, channels of one image"""
-    classes: int
-    scale: float
-    """what a batch of bytes is multiplied by before the model sees it"""
-    source: str
-    synthetic: bool
-
-
-def map_dataset(ready: Ready, examples: int | None, image: tuple[int, int], classes: int) -> Dataset:
+def map_images(ready: Ready, examples: int | None, image: tuple[int, ...], classes: int) -> LabelledImages:
     """The data set in four idx files, the training part cut to its first examples."""
     train_x, train_y, test_x, test_y = (map_idx(Path(path)) for path in ready.paths)
-    if examples is not None and not 1 <= examples <= len(train_x):
-        raise DataError(f"examples = {examples}: choose 1 to {len(train_x)}, the data set has no more")
     train = _rows(train_x, image), _labels(train_y, len(train_x), classes)
     test = _rows(test_x, image), _labels(test_y, len(test_x), classes)
-    return Dataset(
-        train_x=train[0][:examples],
-        train_y=train[1][:examples],
-        test_x=test[0],
-        test_y=test[1],
-        shape=(*image, 1),
-        classes=classes,
-        scale=1 / 255,
-        source=ready.source,
-        synthetic=ready.synthetic,
+    count = check_examples(examples, len(train_x))
+    return LabelledImages(
+        train_x=train[0][:count], train_y=train[1][:count], test_x=test[0], test_y=test[1], scale=1 / 255
     )
+
+
+def check_examples(wanted: int | None, there_are: int) -> int:
+    """How many training examples to use."""
+    if wanted is not None and not 1 <= wanted <= there_are:
+        raise DataError(f"examples = {wanted}: choose 1 to {there_are}, the data set has no more")
+    return wanted or there_are
 
 
 def map_idx(path: Path) -> NDArray[np.uint8]:

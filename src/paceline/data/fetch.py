@@ -93,7 +93,7 @@ def _fetch(wanted: FileSet, missing: list[Pinned], sources: Sequence[Source], di
             try:
                 with closing(source.offer(tuple(missing), Path(temp))) as offer:
                     for file, chunks in offer:
-                        _store(file, chunks, Path(temp), directory)
+                        store(file, chunks, Path(temp), directory)
                         missing.remove(file)
             except (OSError, DataError) as why:
                 if source.users_own:
@@ -106,11 +106,14 @@ def _fetch(wanted: FileSet, missing: list[Pinned], sources: Sequence[Source], di
     raise Unavailable(reason)
 
 
-def _store(file: Pinned, chunks: Iterable[bytes], scratch: Path, directory: Path) -> None:
+def store(file: Pinned, chunks: Iterable[bytes], scratch: Path, directory: Path) -> Path:
+    """Puts a file under its name, once it is whole and right."""
     import hashlib
 
     digest, size = hashlib.sha256(), 0
-    temporary = scratch / f"{file.name}.part"
+    temporary, final = scratch / f"{file.name}.part", directory / file.name
+    for path in (temporary, final):
+        path.parent.mkdir(parents=True, exist_ok=True)
     with temporary.open("wb") as out:
         for chunk in chunks:
             size += len(chunk)
@@ -124,7 +127,8 @@ def _store(file: Pinned, chunks: Iterable[bytes], scratch: Path, directory: Path
         raise DataError(hash_mismatch(file.name, file.sha256, digest.hexdigest()))
     if size != file.size:
         raise DataError(f"{file.name} must have {file.size} bytes, has {size}")
-    os.replace(temporary, directory / file.name)
+    os.replace(temporary, final)
+    return final
 
 
 def _failure_file(wanted: FileSet) -> Path:

@@ -27,8 +27,12 @@ def read_idx(data: bytes) -> NDArray[np.uint8]:
 
 def write_idx(array: NDArray[np.uint8]) -> bytes:
     """The plain idx file of an array of bytes."""
-    header = struct.pack(f">2xBB{array.ndim}I", _UINT8, array.ndim, *array.shape)
-    return header + np.ascontiguousarray(array).tobytes()
+    return write_header(array.shape) + np.ascontiguousarray(array).tobytes()
+
+
+def write_header(shape: tuple[int, ...]) -> bytes:
+    """What comes before the values, for who has them in pieces."""
+    return struct.pack(f">2xBB{len(shape)}I", _UINT8, len(shape), *shape)
 
 
 def idx_header(head: bytes) -> tuple[tuple[int, ...], int]:

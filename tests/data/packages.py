@@ -1,0 +1,58 @@
+"""Packages as npm and Debian have them, made by tests, and an npm that hands them out."""
+
+import io
+import lzma
+import os
+import stat
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+posix = pytest.mark.skipif(os.name != "posix", reason="the npm of this test is a script")
+GIVE = "into = sys.argv[sys.argv.index('--pack-destination') + 1]; shutil.copy({!r}, into)"
+
+
+def tarred(members: dict[str, bytes]) -> bytes:
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w") as archive:
+        for name, data in members.items():
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    return plain.getvalue()
+
+
+def package(path: Path, members: dict[str, bytes]) -> None:
+    """A .tar.gz of these members."""
+    import gzip
+
+    path.write_bytes(gzip.compress(tarred(members), 1))
+
+
+def debian(members: dict[str, bytes]) -> bytes:
+    """A .deb of these members."""
+    parts = {
+        "debian-binary": b"2.0\n",
+        "control.tar.xz": b"odd",
+        "data.tar.xz": lzma.compress(tarred(members), preset=0),
+    }
+    return ar(parts)
+
+
+def ar(parts: dict[str, bytes]) -> bytes:
+    blocks = [b"!<arch>\n"]
+    for name, data in parts.items():
+        header = f"{name:<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{len(data):<10}`\n".encode()
+        blocks += [header, data, b"\n" * (len(data) % 2)]
+    return b"".join(blocks)
+
+
+def put_npm(directory: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """An npm of our own, alone on PATH."""
+    directory.mkdir()
+    npm = directory / "npm"
+    npm.write_text(f"#!{sys.executable}\nimport shutil, sys\n{script}\n")
+    npm.chmod(npm.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(directory))
