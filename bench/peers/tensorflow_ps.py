@@ -9,7 +9,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from paceline.data.registry import load
+from paceline.data.mnist import load
 
 tf1 = tf.compat.v1
 tf1.disable_eager_execution()
@@ -35,7 +35,7 @@ def main() -> None:
     if options.job == "ps":
         server.join()
 
-    data = load("mnist")
+    data = load()
     is_chief = options.index == 0
     with tf1.device(
         tf1.train.replica_device_setter(worker_device=f"/job:worker/task:{options.index}", cluster=cluster)

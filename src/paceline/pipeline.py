@@ -1,5 +1,6 @@
 """The way of a request: spec, plan, hosts, agents, tasks, store, result. Read this first."""
 
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
@@ -27,7 +28,9 @@ from paceline.store.result import Result
 from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
 from paceline.workloads.registry import WORKLOADS
+from paceline.workloads.workload import Workload
 
+_LINUX = sys.platform == "linux"
 View = Callable[[RunPlan, int, int], AbstractContextManager[Watch]]
 """Shows one run while it goes on: given its plan, its number and how many there are."""
 
@@ -52,14 +55,14 @@ def run(
     plans = plan(experiment)
     runs = Path(experiment.runs)
     check_writable(runs)
-    ready = {name: data.ensure(name, say) for name in {WORKLOADS[one.spec.workload].dataset for one in plans}}
+    ready = {name: data.ensure(name, say) for name in {_workload(one).dataset for one in plans}}
     done = _done_before(runs, experiment.name) if experiment.name else []
     results = []
     with listen() as interrupts:
         for number, one in enumerate(plans, 1):
             if interrupts.pressed:
                 break
-            data_of_run = ready[WORKLOADS[one.spec.workload].dataset]
+            data_of_run = ready[_workload(one).dataset]
             result = next((r for r in done if r.key == key(one.spec) and r.data == data_of_run.source), None)
             skipped = result is not None
             if result is None:
@@ -80,15 +83,29 @@ def catalog() -> Catalog:
                 strategies=engine.strategies,
                 installed=engine.installed,
                 install_hint=f"pip install 'paceline[{name}]'",
+                shares_memory=engine.shares_memory,
             )
             for name, engine in ENGINES.items()
         },
         workloads={
-            name: WorkloadFacts(train_examples=workload.train_examples, engines=frozenset(ENGINES))
-            for name, workload in WORKLOADS.items()
+            name: {
+                size: WorkloadFacts(
+                    train_examples=workload.train_examples,
+                    engines=frozenset(ENGINES),
+                    has_accuracy=workload.model.loss != "reconstruction",
+                    refused=workload.refused,
+                )
+                for size, workload in sizes.items()
+            }
+            for name, sizes in WORKLOADS.items()
         },
         hosts=frozenset(HOSTS),
+        neighbours=frozenset(name for name, kind in HOSTS.items() if kind.shares_one_machine and _LINUX),
     )
+
+
+def _workload(one: RunPlan) -> Workload:
+    return WORKLOADS[one.spec.workload][one.size]
 
 
 def _run_one(one: RunPlan, ready: Ready, runs: Path, name: str | None, watch: Watch, interrupts: Interrupts) -> Result:
@@ -118,6 +135,8 @@ def _created(one: RunPlan, ready: Ready) -> Mapping[str, Any]:
     return {
         "spec": spec,
         "key": key(one.spec),
+        "size": one.size,
+        "transport": one.transport,
         "layout": str(one.layout),
         "places": msgspec.to_builtins(one.places),
         "synchronous": one.synchronous,

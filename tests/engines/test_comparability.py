@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from paceline.store.result import Result
-from paceline.workloads.model import Parameters
+from paceline.workloads.parameters import Parameters
 
 ENGINES = ("torch", "tensorflow")
 

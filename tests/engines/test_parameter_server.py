@@ -10,19 +10,22 @@ import numpy as np
 import pytest
 import zmq
 
-from paceline.data.dataset import Dataset, Ready
+from paceline.data.dataset import Ready
+from paceline.data.images import LabelledImages
 from paceline.engines.torch.curve import CLIENT_PUBLIC, CLIENT_SECRET, identify, new_keys
 from paceline.engines.torch.server import serve
 from paceline.engines.torch.wire import Op, Reply, Request
 from paceline.train.context import Job, Outcome, TaskContext
 from paceline.train.recorder import Recorder
-from paceline.workloads.registry import WORKLOADS
+from paceline.workloads.registry import workload
 
 SERVER_KEYS, WORKER_KEYS = new_keys()
 JOB = Job(
     run="test", task="ps0", role="ps", index=0, workers=1, servers=1, address="127.0.0.1", workload="logreg",
+    size="", examples=None, momentum=0.0, transport="tcp",
     data=Ready(paths=("", "", "", ""), source="", synthetic=True), engine="torch", strategy="ps-async",
     synchronous=False, batch=10, seed=1, lr=0.5, stop=(), update_limit=None, updates_per_epoch=1, eval_every=None,
+    checkpoint_every=None,
     threads=1, trace_every=None, record=True, secrets=SERVER_KEYS,
 )  # fmt: skip
 
@@ -56,12 +59,9 @@ def server(tmp_path: Path) -> Iterator[Running]:
     alone, outcome = Alone(), []
     nothing = np.zeros((0, 784), np.uint8)
     labels = np.zeros(0, np.int64)
-    data = Dataset(
-        train_x=nothing, train_y=labels, test_x=nothing, test_y=labels, shape=(28, 28, 1), classes=10, scale=1.0,
-        source="", synthetic=True,
-    )  # fmt: skip
+    data = LabelledImages(train_x=nothing, train_y=labels, test_x=nothing, test_y=labels, scale=1.0)
     context = TaskContext(
-        job=JOB, workload=WORKLOADS["logreg"], data=data, recorder=Recorder(tmp_path / "r"), rendezvous=alone
+        job=JOB, workload=workload("logreg"), data=data, recorder=Recorder(tmp_path / "r"), rendezvous=alone
     )
     thread = threading.Thread(target=lambda: outcome.append(serve(context)), daemon=True)
     thread.start()
@@ -69,7 +69,7 @@ def server(tmp_path: Path) -> Iterator[Running]:
     yield Running(alone.address, outcome, thread)
     if thread.is_alive():
         with client(alone.address, WORKER_KEYS) as worker:
-            worker.send(Request(Op.LEAVE).pack())
+            worker.send(Request(Op.LEAVE).head())
             thread.join(10)
     assert not thread.is_alive()
 
@@ -87,15 +87,15 @@ def client(address: str, secrets: dict[str, str] | None) -> "zmq.Socket[bytes]":
 
 def test_a_worker_with_the_runs_key_is_served(server: Running) -> None:
     with client(server.address, WORKER_KEYS) as worker:
-        worker.send(Request(Op.PULL).pack())
-        reply, values = Reply.unpack(worker.recv())
+        worker.send(Request(Op.PULL).head())
+        reply, values = Reply.unpack([worker.recv()])
         assert reply == Reply(0, more=True)
         first = np.frombuffer(values, np.float32)
-        worker.send(Request(Op.PUSH, 0).pack(np.ones(7_850, np.float32)))
-        reply, values = Reply.unpack(worker.recv())
+        worker.send(Request(Op.PUSH, 0).head() + np.ones(7_850, np.float32).tobytes())
+        reply, values = Reply.unpack([worker.recv()])
         assert (reply.update, reply.staleness) == (1, 0)
         assert np.allclose(np.frombuffer(values, np.float32), first - 0.5)
-        worker.send(Request(Op.LEAVE).pack())
+        worker.send(Request(Op.LEAVE).head())
     server.thread.join(10)
     assert server.outcome[0].updates == 1
 
@@ -106,7 +106,7 @@ def test_a_client_without_the_runs_key_gets_nothing(server: Running, keys: str) 
     secrets = None if keys == "none" else {**WORKER_KEYS, CLIENT_PUBLIC: public, CLIENT_SECRET: secret}
     with client(server.address, secrets) as intruder:
         intruder.rcvtimeo = 700
-        intruder.send(Request(Op.PULL).pack())
+        intruder.send(Request(Op.PULL).head())
         with pytest.raises(zmq.Again):
             intruder.recv()
     test_a_worker_with_the_runs_key_is_served(server)
@@ -118,11 +118,11 @@ def test_garbage_is_survived(server: Running) -> None:
         with socket.create_connection((host, int(port))) as raw:
             raw.sendall(garbage)
     with client(server.address, WORKER_KEYS) as worker:
-        for message in (b"", b"garbage", Request(Op.PUSH).pack(b"abc"), Request(Op.PUSH).pack(b"\0" * 4_000)):
+        for message in (b"", b"garbage", Request(Op.PUSH).head() + b"abc", Request(Op.PUSH).head() + b"\0" * 4_000):
             worker.send(message)
         worker.send_multipart([b"many", b"frames"])
-        worker.send(Request(Op.PULL).pack())
-        reply, _ = Reply.unpack(worker.recv())
+        worker.send(Request(Op.PULL).head())
+        reply, _ = Reply.unpack([worker.recv()])
         assert reply == Reply(0, more=True)
 
 

@@ -5,19 +5,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.engines.torch.shard import AsyncShard, Shard, SyncShard
+from paceline.engines.torch.neighbours import ServerSide
+from paceline.engines.torch.shard import AsyncShard, Plan, Shard, SyncShard
 from paceline.engines.torch.wire import Op, Reply, Request, WireError
 
 WORKERS = ["w0", "w1", "w2"]
 
 
-def shard(kind: type[Shard], limit: int | None = None) -> Shard:
-    return kind(np.zeros(4, np.float32), lr=0.5, workers=WORKERS, limit=limit, counts=True)
+WHOLE = (slice(0, 4),)
+HALVES = (slice(2, 4), slice(0, 2))
 
 
-def push(server: Shard, worker: str, value: float, version: int = 0) -> dict[str, Reply]:
-    gradient = np.full(4, value, np.float32).tobytes()
-    answers = server.handle(worker.encode(), Request(Op.PUSH, version), gradient)
+def shard(
+    kind: type[Shard], limit: int | None = None, buckets: tuple[slice, ...] = WHOLE, momentum: float = 0.0
+) -> Shard:
+    plan = Plan(buckets=buckets, lr=0.5, momentum=momentum, workers=WORKERS, limit=limit)
+    return kind(side(), plan)
+
+
+def side() -> ServerSide:
+    return ServerSide(np.zeros(4, np.float32), steady=True)
+
+
+def push(server: Shard, worker: str, value: float, version: int = 0, bucket: int = 0) -> dict[str, Reply]:
+    part = server._buckets[bucket]
+    gradient = np.full(part.stop - part.start, value, np.float32).tobytes()
+    answers = server.handle(worker.encode(), Request(Op.PUSH, version, bucket), gradient)
     return {answer.worker.decode(): answer.reply for answer in answers}
 
 
@@ -108,7 +121,8 @@ def test_what_is_not_for_this_shard_is_refused() -> None:
 def test_any_bytes_are_handled_or_a_wire_error(head: bytes, payload: bytes) -> None:
     for kind in (AsyncShard, SyncShard):
         try:
-            shard(kind).handle(b"w0", *Request.unpack(head + payload))
+            shard(kind).handle(b"w0", *Request.unpack([head, payload]))
+            shard(kind).handle(b"w0", *Request.unpack([head + payload]))
         except WireError:
             pass
 
@@ -126,6 +140,101 @@ def test_any_payload_is_handled_or_a_wire_error(op: Op, payload: bytes) -> None:
 @given(st.integers(0, 2**63), st.booleans(), st.booleans(), st.integers(-1, 2**62), st.integers(0, 2**62))
 def test_replies_arrive_as_they_were_sent(update: int, more: bool, applied: bool, stale: int, waited: int) -> None:
     reply = Reply(update, more, applied, stale, waited)
-    told, values = Reply.unpack(reply.pack(b"values"))
-    assert told == reply
-    assert bytes(values) == b"values"
+    for frames in ([reply.head() + b"values"], [reply.head(), b"values"]):
+        told, values = Reply.unpack(frames)
+        assert told == reply
+        assert bytes(values) == b"values"
+
+
+def test_momentum_is_kept_by_the_server() -> None:
+    server = shard(AsyncShard, momentum=0.5)
+    push(server, "w0", 1.0)  # velocity 1, values -0.5
+    push(server, "w0", 1.0)  # velocity 1.5, values -1.25
+    assert server.values.tolist() == [-1.25] * 4
+
+
+def test_an_async_update_counts_with_its_last_bucket_whichever_that_is() -> None:
+    server = shard(AsyncShard, buckets=HALVES)
+    assert push(server, "w0", 1.0, bucket=1)["w0"] == Reply(0, more=True, bucket=1)
+    assert push(server, "w1", 1.0, bucket=0)["w1"].update == 0
+    assert push(server, "w0", 1.0, bucket=0)["w0"] == Reply(1, more=True, staleness=0, bucket=0)
+    assert push(server, "w1", 1.0, bucket=1)["w1"] == Reply(2, more=True, staleness=1, bucket=1)
+    assert server.values.tolist() == [-1.0] * 4
+
+
+@pytest.mark.parametrize("fold", [False, True])
+def test_a_sync_update_is_whole_when_all_of_its_buckets_are(fold: bool) -> None:
+    plan = Plan(buckets=HALVES, lr=1.0, workers=WORKERS)
+    server = SyncShard(side(), plan, fold=fold)
+    for worker, value in (("w0", 1.0), ("w1", 2.0), ("w2", 3.0)):
+        assert push(server, worker, value, bucket=1) == {} or worker == "w2"
+    assert server.values.tolist() == [-2.0, -2.0, 0.0, 0.0]
+    assert server.updates == 0
+    for worker, value in (("w2", 3.0), ("w1", 2.0)):
+        push(server, worker, value, bucket=0)
+    replies = push(server, "w0", 1.0, bucket=0)
+    assert {reply.update for reply in replies.values()} == {1}
+    assert server.values.tolist() == [-2.0] * 4
+
+
+@pytest.mark.parametrize("fold", [False, True])
+def test_a_stop_between_buckets_leaves_the_values_as_they_were(fold: bool) -> None:
+    plan = Plan(buckets=HALVES, lr=1.0, workers=WORKERS)
+    server = SyncShard(side(), plan, fold=fold)
+    push(server, "w1", 1.0, bucket=0)
+    push(server, "w1", 1.0, bucket=1)
+    answers = server.handle(b"w0", Request(Op.STOP), b"")
+    assert [answer.reply.applied for answer in answers if answer.worker == b"w1"] == [False, False]
+    assert not server.values.any()
+
+
+def indices(*numbers: int) -> bytes:
+    return np.array(numbers, np.int32).tobytes()
+
+
+def gradients(*values: float) -> bytes:
+    return np.array(values, np.float32).tobytes()
+
+
+def pull_rows(server: Shard, worker: bytes, *numbers: int) -> list[float]:
+    (answer,) = server.handle(worker, Request(Op.PULL_ROWS, bucket=len(numbers)), indices(*numbers))
+    return list(np.frombuffer(answer.payload, np.float32))
+
+
+def test_a_push_is_for_the_rows_pulled_last_and_brings_the_next_ones() -> None:
+    server = shard(AsyncShard)
+    assert pull_rows(server, b"w0", 1, 3, 1) == [0.0, 0.0, 0.0]
+    (answer,) = server.handle(b"w0", Request(Op.PUSH_ROWS, 0, bucket=2), gradients(1.0, 2.0, 3.0) + indices(3, 0))
+    assert server.values.tolist() == [0.0, -2.0, 0.0, -1.0]
+    assert answer.reply == Reply(1, more=True, staleness=0, bucket=2)
+    assert np.frombuffer(answer.payload, np.float32).tolist() == [-1.0, 0.0]
+    server.handle(b"w0", Request(Op.PUSH_ROWS, 1, bucket=0), gradients(2.0, 2.0))
+    assert server.values.tolist() == [-1.0, -2.0, 0.0, -2.0]
+
+
+def test_rows_of_a_sync_update_are_averaged() -> None:
+    server = shard(SyncShard)
+    for worker, number in ((b"w0", 0), (b"w1", 1), (b"w2", 0)):
+        pull_rows(server, worker, number)
+    push = Request(Op.PUSH_ROWS, 0, bucket=1)
+    assert server.handle(b"w0", push, gradients(3.0) + indices(1)) == []
+    assert server.handle(b"w1", push, gradients(3.0) + indices(0)) == []
+    answers = server.handle(b"w2", push, gradients(6.0) + indices(2))
+    assert server.values.tolist() == [-1.5, -0.5, 0.0, 0.0]
+    told = {answer.worker: np.frombuffer(answer.payload, np.float32).tolist() for answer in answers}
+    assert told == {b"w0": [-0.5], b"w1": [-1.5], b"w2": [0.0]}
+    assert {answer.reply.update for answer in answers} == {1}
+
+
+def test_rows_beyond_the_shard_or_never_pulled_are_refused() -> None:
+    server = shard(AsyncShard)
+    with pytest.raises(WireError, match="not pulled"):
+        server.handle(b"w0", Request(Op.PUSH_ROWS), gradients(1.0))
+    for numbers in ((4,), (-1,)):
+        with pytest.raises(WireError, match="beyond"):
+            pull_rows(server, b"w0", *numbers)
+    pull_rows(server, b"w0", 1)
+    for count, payload in ((0, gradients(1.0, 2.0)), (1, gradients(1.0)), (0, b"abc")):
+        with pytest.raises(WireError, match="bytes for"):
+            server.handle(b"w0", Request(Op.PUSH_ROWS, 0, bucket=count), payload)
+    assert not server.values.any()

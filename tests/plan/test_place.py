@@ -15,7 +15,15 @@ CATALOG = Catalog(
         "absent": EngineFacts(strategies=_ALL, installed=False, install_hint="pip install it"),
         "partial": EngineFacts(strategies=frozenset({"single"}), installed=True, install_hint=""),
     },
-    workloads={"logreg": WorkloadFacts(train_examples=60_000, engines=frozenset({"torch", "absent", "partial"}))},
+    workloads={
+        "logreg": {"": WorkloadFacts(train_examples=60_000, engines=frozenset({"torch", "absent", "partial"}))},
+        "sized": {
+            "small": WorkloadFacts(train_examples=600, engines=frozenset({"torch"})),
+            "large": WorkloadFacts(
+                train_examples=600, engines=frozenset({"torch"}), refused={"allreduce": "it is too large"}
+            ),
+        },
+    },
     hosts=frozenset({"local", "netns"}),
 )
 
@@ -65,3 +73,29 @@ def test_what_cannot_work_is_refused(fields: dict[str, Any], says: str) -> None:
     with pytest.raises(PlanError, match=says) as refused:
         planned(**fields)
     assert "\n" not in str(refused.value)
+
+
+def test_the_first_size_is_the_default() -> None:
+    assert planned(workload="sized").size == "small"
+    assert planned(workload="sized:large").size == planned(workload="sized", size="large").size == "large"
+    assert planned().size == ""
+
+
+def test_fewer_examples_make_a_shorter_epoch() -> None:
+    assert planned(examples=1_000, stop="epochs=2").update_limit == 20
+
+
+@pytest.mark.parametrize(
+    ("fields", "line"),
+    [
+        ({"workload": "sized", "size": "larg"}, "unknown size of sized 'larg': did you mean large"),
+        ({"size": "large"}, "logreg has one size only: leave out --size large"),
+        ({"workload": "sized:large", "strategy": "allreduce"}, "sized:large makes no sense with allreduce: it is too"),
+        ({"examples": 60_001}, "examples 60001: logreg has 60,000"),
+        ({"workload": "sized", "engine": "partial"}, "sized:small does not run on engine partial: use torch"),
+    ],
+)
+def test_what_a_workload_does_not_have_is_refused(fields: dict[str, Any], line: str) -> None:
+    with pytest.raises(PlanError) as refusal:
+        planned(**fields)
+    assert str(refusal.value).startswith(line)

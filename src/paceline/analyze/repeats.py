@@ -58,7 +58,7 @@ def varied(groups: Sequence[Group]) -> list[str]:
     return [name for name in names if len({setting(group.first, name) for group in groups}) > 1]
 
 
-_FIELDS = ("workload", "engine", "strategy", "layout", "batch", "seed", "hosts_kind", "data")
+_FIELDS = ("workload", "size", "engine", "strategy", "layout", "batch", "seed", "hosts_kind", "data")
 
 
 def _names(result: Result) -> list[str]:

@@ -1,5 +1,6 @@
 """Stored run -> result. The same way for a run that just ended and one whose controller was killed."""
 
+import math
 from typing import Any
 
 import polars as pl
@@ -66,6 +67,8 @@ def summarize(run: StoredRun) -> Result:
         dir=str(run.paths.directory),
         hosts_kind=spec.get("hosts", "?"),
         settings={key: spec.get(key) for key in _SETTINGS},
+        size=created.get("size", ""),
+        transport=created.get("transport"),
         data=created.get("data", "?"),
         started_at=created.get("started_at", "?"),
         key=created.get("key", ""),
@@ -74,7 +77,8 @@ def summarize(run: StoredRun) -> Result:
     )
 
 
-_SETTINGS = [name for name in RunSpec.__struct_fields__ if name not in (*Result.__struct_fields__, "hosts")]
+_SHOWN_ELSEWHERE = {*Result.__struct_fields__, "hosts"} - {"transport"}
+_SETTINGS = [name for name in RunSpec.__struct_fields__ if name not in _SHOWN_ELSEWHERE]
 
 
 class _Training:
@@ -124,6 +128,7 @@ def _workers(
             steps=outcomes[task]["steps"] if task in outcomes else counts.get(task, 0),
             phases={name: round(seconds, 6) for name, seconds in phases.get(task, {}).items()},
             staleness=staleness.get(task),
+            fetched_mb=round(outcomes[task].get("fetched_bytes", 0) / 1e6, 6) if task in outcomes else 0.0,
         )
         for task, host in homes.items()
     ]
@@ -161,12 +166,15 @@ def _first_step(steps: pl.DataFrame, workers: int) -> float | None:
 
 
 def _final(steps: pl.DataFrame, chief: Event) -> Final:
+    if chief.get("value") is not None:
+        return Final(loss=None, accuracy=None, value=chief["value"])
     if chief.get("loss") is not None:
-        return Final(loss=chief["loss"], accuracy=chief["accuracy"])
+        return Final(loss=chief["loss"], accuracy=chief["accuracy"], auc=chief.get("auc"))
     # A run that was cut short: its last evaluation is the best there is.
     last = steps.filter(pl.col("kind") == "eval").sort("t_s").tail(1)
     if len(last):
-        return Final(loss=float(last["loss"][0]), accuracy=float(last["accuracy"][0]))
+        accuracy = float(last["accuracy"][0])
+        return Final(loss=float(last["loss"][0]), accuracy=None if math.isnan(accuracy) else accuracy)
     return Final(loss=None, accuracy=None)
 
 

@@ -18,6 +18,8 @@ def run(
         str | None, typer.Option(help="single, cluster, cluster2, or hosts as words of p and w: 'pw w w'.")
     ] = None,
     batch: Annotated[str | None, typer.Option(help="Examples per worker and step.")] = None,
+    size: Annotated[str | None, typer.Option(help="Form of the workload, e.g. small,large.")] = None,
+    examples: Annotated[str | None, typer.Option(help="Training examples to use, of those there are.")] = None,
     stop: Annotated[
         list[str] | None,
         typer.Option(help="steps=N, loss=X, accuracy=X, epochs=N or seconds=N; repeated, the first that holds ends."),
@@ -29,10 +31,11 @@ def run(
     repeat: Annotated[int | None, typer.Option(help="How often to make each run.")] = None,
     seed: Annotated[str | None, typer.Option(help="Of the first weights and the data order.")] = None,
     eval_every: Annotated[str | None, typer.Option(help="Updates between evaluations by the chief.")] = None,
+    checkpoint_every: Annotated[str | None, typer.Option(help="Updates between checkpoints of the parameters.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the sweep; the same name again finishes it.")] = None,
     runs: Annotated[str | None, typer.Option(help=f"Directory that holds the runs (default {DEFAULT_RUNS}).")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Any other field: lr, threads, sample_hz, trace_every, record.")
+        list[str] | None, typer.Option("--set", help="Any other field: lr, momentum, threads, transport, sample_hz ...")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and start nothing.")] = False,
     json: AsJson = False,
@@ -51,8 +54,10 @@ def run(
     if not fields:
         fields["workload"] = split_list(workload)
     listed = {
-        "engine": engine, "strategy": strategy, "layout": layout, "batch": batch, "hosts": hosts, "link": link,
+        "engine": engine, "strategy": strategy, "layout": layout, "batch": batch, "size": size,
+        "examples": examples, "hosts": hosts, "link": link,
         "latency": latency, "cpus": cpus, "seed": seed, "eval_every": eval_every,
+        "checkpoint_every": checkpoint_every,
     }  # fmt: skip
     fields |= {key: split_list(value) for key, value in listed.items() if value is not None}
     plain = {"stop": stop, "repeat": repeat, "name": name, "runs": runs}

@@ -9,12 +9,18 @@ def workloads() -> int:
     from paceline.workloads.registry import WORKLOADS
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for column in ("workload", "what", "parameters", "training examples", "data", "learning rate"):
-        table.add_column(column)
-    for name, workload in WORKLOADS.items():
-        size = sum(parameter.size for parameter in workload.model.parameters())
-        table.add_row(
-            name, workload.summary, f"{size:,}", f"{workload.train_examples:,}", workload.dataset, f"{workload.lr:g}"
-        )
+    for column in ("workload", "what", "parameters", "data", "examples", "rate", "momentum"):
+        table.add_column(column, justify="left" if column in ("workload", "what", "data") else "right")
+    for sizes in WORKLOADS.values():
+        for workload in sizes.values():
+            table.add_row(
+                workload.title,
+                workload.summary,
+                f"{workload.model.size:,}",
+                workload.dataset,
+                f"{workload.train_examples:,}",
+                f"{workload.lr:g}",
+                f"{workload.momentum:g}" if workload.momentum else "",
+            )
     output().print(table)
     return 0

@@ -1,5 +1,6 @@
 """TensorBoard files, made from the records of one task as they come in. Needs no framework."""
 
+import math
 import socket
 import time
 from pathlib import Path
@@ -37,7 +38,8 @@ class Board:
                 self._write(record, loss=float(record["value"]))
             self._pace(steps[-1])
         for record in records[records["kind"] == Kind.EVAL]:
-            self._write(record, **{"eval/loss": float(record["value"]), "eval/accuracy": float(record["value2"])})
+            values = {"eval/loss": float(record["value"]), "eval/accuracy": float(record["value2"])}
+            self._write(record, **{tag: value for tag, value in values.items() if not math.isnan(value)})
         self._file.flush()
 
     def close(self) -> None:

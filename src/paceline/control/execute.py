@@ -194,7 +194,7 @@ class Conductor:
     def _jobs(self) -> dict[str, Job]:
         plan, spec = self._plan, self._plan.spec
         server_secrets, worker_secrets = ENGINES[spec.engine].new_secrets()
-        workload = WORKLOADS[spec.workload]
+        workload = WORKLOADS[spec.workload][plan.size]
         return {
             place.task: Job(
                 run=self._writer.paths.id,
@@ -205,19 +205,24 @@ class Conductor:
                 servers=len(plan.servers),
                 address=self._address[place.host],
                 workload=spec.workload,
+                size=plan.size,
                 data=self._data,
+                examples=spec.examples,
                 engine=spec.engine,
                 strategy=spec.strategy,
                 synchronous=plan.synchronous,
                 batch=spec.batch,
                 seed=spec.seed,
                 lr=spec.lr if spec.lr is not None else workload.lr,
+                momentum=spec.momentum if spec.momentum is not None else workload.momentum,
                 stop=spec.stop,
                 update_limit=plan.update_limit,
                 updates_per_epoch=plan.updates_per_epoch,
                 eval_every=plan.eval_every,
+                checkpoint_every=spec.checkpoint_every,
                 threads=spec.threads or self._fair_threads(place.host),
                 trace_every=spec.trace_every,
+                transport=plan.transport,
                 record=spec.record,
                 secrets=server_secrets if place.role == "ps" else worker_secrets,
             )
@@ -230,7 +235,7 @@ class Conductor:
         mine = sum(worker.host == host for worker in workers) or 1
         machine_share = self._cores // (len(workers) if self._kind.shares_one_machine else mine)
         host_share = int((self._plan.spec.cpus or self._cores) // mine)
-        most = WORKLOADS[self._plan.spec.workload].most_threads or self._cores
+        most = WORKLOADS[self._plan.spec.workload][self._plan.size].most_threads or self._cores
         return max(1, min(machine_share, host_share, most))
 
     def _on_run_clock(self, task: str, outcome: Outcome) -> dict[str, Any]:

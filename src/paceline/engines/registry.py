@@ -26,6 +26,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """(TaskContext) -> Outcome"""
     secrets: str | None = None
     """() -> (secrets of the servers, secrets of the workers), made anew for each run."""
+    shares_memory: bool = False
+    """Whether its servers and workers can pass values through memory that they share."""
     env: dict[str, str] = {}
     """Set for its tasks before the framework is loaded."""
 
@@ -64,6 +66,7 @@ ENGINES: dict[str, Engine] = {
         worker="paceline.engines.torch.worker:run",
         server="paceline.engines.torch.server:serve",
         secrets="paceline.engines.torch.curve:new_keys",
+        shares_memory=True,
     ),
     "tensorflow": Engine(
         summary="TensorFlow: v1 graph with parameter servers; MultiWorkerMirroredStrategy",

@@ -27,14 +27,24 @@ class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
     strategies: frozenset[str]
     installed: bool
     install_hint: str
+    shares_memory: bool = False
+    """Whether its servers and workers can pass values through memory where they share some."""
 
 
 class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one size of a workload."""
+
     train_examples: int
     engines: frozenset[str]
+    has_accuracy: bool = True
+    refused: Mapping[str, str] = {}
+    """Strategies that make no sense for it, each with the reason."""
 
 
 class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     engines: Mapping[str, EngineFacts]
-    workloads: Mapping[str, WorkloadFacts]
+    workloads: Mapping[str, Mapping[str, WorkloadFacts]]
+    """By name and size; a workload of one size has it under ''."""
     hosts: frozenset[str]
+    neighbours: frozenset[str] = frozenset()
+    """Kinds of hosts whose tasks share this machine's memory."""

@@ -3,7 +3,7 @@
 import msgspec
 
 from paceline.errors import PlanError, unknown
-from paceline.plan.catalog import STRATEGIES, Catalog
+from paceline.plan.catalog import STRATEGIES, Catalog, WorkloadFacts
 from paceline.plan.layout import Layout, TaskPlace, resolve
 from paceline.spec.experiment import RunSpec
 from paceline.spec.stop import limiting_rule
@@ -15,6 +15,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One run, ready to start."""
 
     spec: RunSpec
+    size: str
     layout: Layout
     places: tuple[TaskPlace, ...]
     synchronous: bool
@@ -23,6 +24,12 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Updates after which the run ends at the latest; None if only time or quality ends it."""
     eval_every: int | None
     """Updates between evaluations; None is only at the end."""
+    transport: str | None = None
+    """How servers and workers pass values, where there is a choice: memory or tcp."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.spec.workload}:{self.size}" if self.size else self.spec.workload
 
     @property
     def workers(self) -> tuple[TaskPlace, ...]:
@@ -36,10 +43,11 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
 def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
     """The plan of one run; PlanError, in one line, if it cannot work."""
     _known(spec, catalog)
+    size, workload = _sized(spec, catalog)
     facts = STRATEGIES[spec.strategy]
     layout = resolve(spec.layout or ("single" if facts.one_worker else "cluster"), needs_server=facts.has_server)
     _fits(spec, layout)
-    examples = catalog.workloads[spec.workload].train_examples
+    examples = _examples(spec, workload)
     shard = examples // layout.workers
     if spec.batch > shard:
         raise PlanError(
@@ -55,12 +63,14 @@ def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
     wants_quality = any(rule.kind in ("loss", "accuracy") for rule in spec.stop)
     return RunPlan(
         spec=spec,
+        size=size,
         layout=layout,
         places=layout.places(),
         synchronous=facts.synchronous,
         updates_per_epoch=updates_per_epoch,
         update_limit=limit,
         eval_every=spec.eval_every or (DEFAULT_EVAL_EVERY if wants_quality else None),
+        transport=_transport(spec, catalog),
     )
 
 
@@ -78,8 +88,41 @@ def _known(spec: RunSpec, catalog: Catalog) -> None:
         raise PlanError(f"engine {spec.engine} has no {spec.strategy}: it has {', '.join(sorted(engine.strategies))}")
     if not engine.installed:
         raise PlanError(f"engine {spec.engine} is not installed: {engine.install_hint}")
-    if spec.engine not in catalog.workloads[spec.workload].engines:
-        raise PlanError(f"workload {spec.workload} does not run on engine {spec.engine}")
+
+
+def _sized(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
+    sizes = catalog.workloads[spec.workload]
+    if spec.size is not None and spec.size not in sizes:
+        if set(sizes) == {""}:
+            raise PlanError(f"{spec.workload} has one size only: leave out --size {spec.size}")
+        raise PlanError(unknown(f"size of {spec.workload}", spec.size, sizes))
+    size = next(iter(sizes)) if spec.size is None else spec.size
+    workload, title = sizes[size], f"{spec.workload}:{size}".rstrip(":")
+    if spec.engine not in workload.engines:
+        raise PlanError(f"{title} does not run on engine {spec.engine}: use {', '.join(sorted(workload.engines))}")
+    if not workload.has_accuracy and any(rule.kind == "accuracy" for rule in spec.stop):
+        raise PlanError(f"{title} has no accuracy to stop at: stop at a loss")
+    if spec.strategy in workload.refused:
+        raise PlanError(f"{title} makes no sense with {spec.strategy}: {workload.refused[spec.strategy]}")
+    return size, workload
+
+
+def _transport(spec: RunSpec, catalog: Catalog) -> str | None:
+    if not (STRATEGIES[spec.strategy].has_server and catalog.engines[spec.engine].shares_memory):
+        if spec.transport is not None:
+            raise PlanError(f"there is no choice of transport with {spec.engine} and {spec.strategy}: leave it out")
+        return None
+    neighbours = spec.hosts in catalog.neighbours
+    if spec.transport == "memory" and not neighbours:
+        raise PlanError(f"hosts {spec.hosts} share no memory: leave out transport, or use tcp")
+    return spec.transport or ("memory" if neighbours else "tcp")
+
+
+def _examples(spec: RunSpec, workload: WorkloadFacts) -> int:
+    there_are = workload.train_examples
+    if spec.examples is not None and spec.examples > there_are:
+        raise PlanError(f"examples {spec.examples}: {spec.workload} has {there_are:,}")
+    return spec.examples or there_are
 
 
 def _fits(spec: RunSpec, layout: Layout) -> None:

@@ -9,6 +9,10 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One run, fully decided. Two runs with equal RunSpecs are repeats of the same measurement."""
 
     workload: str
+    size: str | None
+    """Which form of the workload; None is its first."""
+    examples: int | None
+    """Training examples to use; None is all there are."""
     engine: str
     strategy: str
     layout: str | None
@@ -21,14 +25,20 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     stop: tuple[StopRule, ...]
     eval_every: int | None
     """Updates between evaluations by the chief; None: 100 if a rule needs evaluations, else only at the end."""
+    checkpoint_every: int | None
+    """Updates between checkpoints of the parameters by the chief; None is only at the end."""
     hosts: str
     link: str | None
     latency: str | None
     cpus: float | None
     lr: float | None
     """Learning rate; None is the workload's own."""
+    momentum: float | None
+    """None is the workload's own."""
     threads: int | None
     """Compute threads of a worker; None shares the machine's cores out evenly."""
+    transport: str | None
+    """How torch's servers and workers on one machine pass values: memory or tcp; None is memory where that works."""
     sample_hz: float
     trace_every: int | None
     """Steps between traces of engines that hide a step's phases; None is the engine's choice, 0 never."""
@@ -40,18 +50,23 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """A request: every tuple but `stop` is an axis, and the runs are the product of the axes."""
 
     workload: tuple[str, ...]
+    size: tuple[str | None, ...] = (None,)
+    examples: tuple[int | None, ...] = (None,)
     engine: tuple[str, ...] = ("torch",)
     strategy: tuple[str, ...] = ("single",)
     layout: tuple[str | None, ...] = (None,)
     batch: tuple[int, ...] = (100,)
     seed: tuple[int, ...] = (1,)
     eval_every: tuple[int | None, ...] = (None,)
+    checkpoint_every: tuple[int | None, ...] = (None,)
     hosts: tuple[str, ...] = ("local",)
     link: tuple[str | None, ...] = (None,)
     latency: tuple[str | None, ...] = (None,)
     cpus: tuple[float | None, ...] = (None,)
     lr: tuple[float | None, ...] = (None,)
+    momentum: tuple[float | None, ...] = (None,)
     threads: tuple[int | None, ...] = (None,)
+    transport: tuple[str | None, ...] = (None,)
     sample_hz: tuple[float, ...] = (10.0,)
     trace_every: tuple[int | None, ...] = (None,)
     record: tuple[bool, ...] = (True,)

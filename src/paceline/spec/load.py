@@ -15,6 +15,7 @@ from paceline.spec.experiment import AXES, Experiment
 from paceline.spec.stop import StopRule, parse_rules
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,47}")
+TRANSPORTS = ("memory", "tcp")
 _FIELDS = Experiment.__struct_fields__
 
 
@@ -25,6 +26,7 @@ def experiment(fields: Mapping[str, Any]) -> Experiment:
         if key not in _FIELDS:
             raise SpecError(unknown("field", key, _FIELDS))
         values[key] = _stop(value) if key == "stop" else _axis(value) if key in AXES else value
+    _split_sizes(values)
     if not values.get("workload"):
         raise SpecError("no workload: say which, e.g. paceline run logreg")
     try:
@@ -67,6 +69,20 @@ def assignments(pairs: Sequence[str]) -> dict[str, list[str]]:
     return fields
 
 
+def _split_sizes(values: dict[str, Any]) -> None:
+    """`alexnet:cifar` is a workload and its size."""
+    parts = [str(name).partition(":") for name in values.get("workload", [])]
+    sizes = [size for _, colon, size in parts if colon]
+    if not sizes or any("." in name or "/" in name for name, _, _ in parts):
+        return
+    if "size" in values:
+        raise SpecError(f"the size is given twice: as {parts[0][0]}:{sizes[0]} and as a field of its own")
+    names = list(dict.fromkeys(name for name, _, _ in parts))
+    if len(names) > 1 or len(sizes) < len(parts):
+        raise SpecError("a list of workloads with sizes must be of one workload, each with its size: a:small,a:large")
+    values["workload"], values["size"] = names, sizes
+
+
 def _axis(value: Any) -> list[Any]:
     if isinstance(value, str):
         return split_list(value)
@@ -95,7 +111,9 @@ def _readable(error: msgspec.ValidationError) -> str:
 
 def _check(made: Experiment) -> None:
     _whole_and_positive("batch", made.batch)
+    _whole_and_positive("examples", made.examples)
     _whole_and_positive("eval-every", made.eval_every)
+    _whole_and_positive("checkpoint-every", made.checkpoint_every)
     _whole_and_positive("threads", made.threads)
     _whole_and_positive("repeat", (made.repeat,))
     for seed in made.seed:
@@ -104,6 +122,12 @@ def _check(made: Experiment) -> None:
     for lr in made.lr:
         if lr is not None and not 0 < lr < math.inf:
             raise SpecError(f"lr {lr}: must be above 0 and finite")
+    for momentum in made.momentum:
+        if momentum is not None and not 0 <= momentum < 1:
+            raise SpecError(f"momentum {momentum}: must be from 0 to below 1")
+    for transport in made.transport:
+        if transport not in (None, *TRANSPORTS):
+            raise SpecError(unknown("transport", transport, TRANSPORTS))
     for cpus in made.cpus:
         if cpus is not None and not 0.01 <= cpus <= 4096:
             raise SpecError(f"cpus {cpus}: must be from 0.01 to 4096")

@@ -10,6 +10,11 @@ Status = Literal["ok", "failed", "diverged", "aborted"]
 class Final(msgspec.Struct, kw_only=True):
     loss: float | None
     accuracy: float | None
+    """None where there is nothing to get right."""
+    auc: float | None = None
+    """Area under the ROC curve, of a choice between two."""
+    value: float | None = None
+    """What a computation came to that is not training."""
 
 
 class Reached(msgspec.Struct, kw_only=True):
@@ -32,6 +37,8 @@ class WorkerResult(msgspec.Struct, kw_only=True):
     phases: dict[str, float]
     """Seconds in each phase, over the whole training."""
     staleness: Staleness | None
+    fetched_mb: float = 0.0
+    """Blocks that it had to fetch from other tasks, where nothing is trained."""
 
 
 class Traffic(msgspec.Struct, kw_only=True):
@@ -112,6 +119,10 @@ class Result(msgspec.Struct, kw_only=True):
     hosts_kind: str
     settings: dict[str, Any]
     """What else was asked for: link, cpus, lr, threads, …"""
+    size: str = ""
+    """Which form of the workload."""
+    transport: str | None = None
+    """How servers and workers passed values, where there is a choice: memory or tcp."""
     data: str
     """Which data was really used."""
     started_at: str
@@ -122,6 +133,10 @@ class Result(msgspec.Struct, kw_only=True):
     traced_steps: int = 0
     """Steps from whose traces the phases of fused steps were divided."""
     schema: int = 1
+
+    @property
+    def title(self) -> str:
+        return f"{self.workload}:{self.size}" if self.size else self.workload
 
     @property
     def to_target_s(self) -> float | None:

@@ -41,11 +41,11 @@ def _run(channel: Channel, records: Path) -> Outcome:
     from paceline.workloads.registry import WORKLOADS
 
     job = channel.job
-    workload = WORKLOADS[job.workload]
+    workload = WORKLOADS[job.workload][job.size]
     context = TaskContext(
         job=job,
         workload=workload,
-        data=load(workload.dataset, job.data),
+        data=load(workload.dataset, job.data, job.examples),
         recorder=(Recorder if job.record else SilentRecorder)(records),
         rendezvous=channel,
     )

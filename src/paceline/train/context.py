@@ -5,7 +5,8 @@ from typing import Protocol
 
 import msgspec
 
-from paceline.data.dataset import Dataset, Ready
+from paceline.data.batches import Examples
+from paceline.data.dataset import Ready
 from paceline.spec.stop import StopRule
 from paceline.train.recorder import Recorder
 from paceline.workloads.workload import Workload
@@ -23,19 +24,26 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     """This host's own address: bind here and nowhere else."""
     workload: str
+    size: str
     data: Ready
+    examples: int | None
+    """Training examples to use; None is all."""
     engine: str
     strategy: str
     synchronous: bool
     batch: int
     seed: int
     lr: float
+    momentum: float
     stop: tuple[StopRule, ...]
     update_limit: int | None
     updates_per_epoch: int
     eval_every: int | None
+    checkpoint_every: int | None
     threads: int
     trace_every: int | None
+    transport: str | None
+    """How servers and workers pass values, where there is a choice: memory or tcp."""
     record: bool
     secrets: dict[str, str]
     """Keys made for this run, by purpose; they travel only through the agents' pipes."""
@@ -57,7 +65,12 @@ class Outcome(msgspec.Struct, kw_only=True):
     """The global update counter as this task last saw it."""
     loss: float | None = None
     accuracy: float | None = None
+    auc: float | None = None
     """Of the final evaluation, by the chief."""
+    value: float | None = None
+    """What a computation came to that is not training, by the chief."""
+    fetched_bytes: int = 0
+    """Blocks that had to be fetched from other tasks."""
     reached: str | None = None
     """The stop rule that ended the run, by the chief."""
     reached_ns: int = 0
@@ -87,6 +100,6 @@ class Rendezvous(Protocol):
 class TaskContext(msgspec.Struct, frozen=True, kw_only=True):
     job: Job
     workload: Workload
-    data: Dataset
+    data: Examples
     recorder: Recorder
     rendezvous: Rendezvous

@@ -2,23 +2,22 @@
 
 import math
 
-import numpy as np
 from safetensors.numpy import save
 
+from paceline.data.batches import Batch, Share
 from paceline.spec.stop import StopRule, first_that_holds, limiting_rule
-from paceline.train.batches import Batches, Images, Labels
 from paceline.train.context import Outcome, TaskContext
+from paceline.train.dropout import Masks
+from paceline.train.metrics import Evaluation
 from paceline.train.recorder import clock_ns
-from paceline.train.strategy import Evaluation, Step, WorkerStrategy, evaluate
-
-_EVAL_CHUNK = 2_000
+from paceline.train.strategy import LooksAhead, Step, WorkerStrategy, evaluate
 
 
 def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
     """Step until the run is over; the chief also evaluates, decides when that is, and leaves the parameters."""
     job = context.job
     chief = Chief(context, strategy) if job.is_chief else None
-    batches = _batches(context)
+    batches = Feeder(context)
     batches.at(0)  # The first permutation is drawn before the clock starts.
     context.rendezvous.start_together()
     outcome = Outcome(started_ns=clock_ns())
@@ -31,17 +30,49 @@ def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
     return outcome
 
 
+class Feeder:
+    """This worker's batches, with the masks of dropout if the model has any."""
+
+    def __init__(self, context: TaskContext) -> None:
+        job, model = context.job, context.workload.model
+        share = Share(batch=job.batch, workers=job.workers, index=job.index, seed=job.seed)
+        self._stream = context.data.stream(share)
+        self._masks = Masks(model, share) if model.mask_sizes else None
+        self._ahead: tuple[int, Batch] | None = None
+
+    def at(self, step: int) -> Batch:
+        if self._ahead and self._ahead[0] == step:
+            return self._ahead[1]
+        return self._draw(step)
+
+    def after(self, step: int) -> Batch:
+        """The next batch, without spoiling this one."""
+        batch = self._draw(step + 1)
+        kept = Batch(tuple(array.copy() for array in batch.inputs), batch.target.copy())
+        self._ahead = (step + 1, kept)
+        return kept
+
+    def _draw(self, step: int) -> Batch:
+        batch = self._stream.at(step)
+        if self._masks is None:
+            return batch
+        return Batch((*batch.inputs, *self._masks.at(step)), batch.target)
+
+
 def _steps(
-    context: TaskContext, strategy: WorkerStrategy, batches: Batches, chief: "Chief | None", outcome: Outcome
+    context: TaskContext, strategy: WorkerStrategy, batches: Feeder, chief: "Chief | None", outcome: Outcome
 ) -> None:
     recorder, counted = context.recorder, context.job.synchronous
     limit = context.job.update_limit if counted else None
+    ahead = strategy if isinstance(strategy, LooksAhead) else None
     number = 0
     while True:
         start = clock_ns()
         with recorder.data:
-            x, y = batches.at(number)
-        step = strategy.step(x, y)
+            batch = batches.at(number)
+            if ahead:
+                ahead.expect(batches.after(number))
+        step = strategy.step(batch)
         if not step.applied:
             return
         recorder.end_step(start, step.update, step.loss, step.staleness)
@@ -58,17 +89,21 @@ class Chief:
 
     def __init__(self, context: TaskContext, strategy: WorkerStrategy) -> None:
         self._context, self._strategy = context, strategy
-        self._chunks = _test_chunks(context)
+        self._pieces = context.data.test()
         self._every = context.job.eval_every
         self._next = self._every or math.inf
+        self._next_checkpoint = context.job.checkpoint_every or math.inf
         self._last: tuple[int, Evaluation] | None = None
 
     def wants_to_stop(self, step: Step, outcome: Outcome) -> bool:
         job = self._context.job
         evaluation = None
-        if step.update >= self._next and self._every:
+        if self._every and self._pieces and step.update >= self._next:
             evaluation = self._evaluate(step.update, final=False)
             self._next = (step.update // self._every + 1) * self._every
+        if step.update >= self._next_checkpoint and job.checkpoint_every:
+            self._checkpoint(step.update)
+            self._next_checkpoint = (step.update // job.checkpoint_every + 1) * job.checkpoint_every
         now = clock_ns()
         rule = first_that_holds(
             job.stop,
@@ -86,47 +121,36 @@ class Chief:
     def conclude(self, outcome: Outcome) -> None:
         """Final evaluation and parameters, after every worker's last update."""
         job = self._context.job
-        evaluation = self._evaluate(outcome.updates, final=True)
-        outcome.loss, outcome.accuracy = evaluation.loss, evaluation.accuracy
-        outcome.diverged = outcome.diverged or not math.isfinite(evaluation.loss)
+        if self._pieces:
+            evaluation = self._evaluate(outcome.updates, final=True)
+            outcome.loss, outcome.accuracy, outcome.auc = evaluation.loss, evaluation.accuracy, evaluation.auc
+            outcome.diverged = outcome.diverged or not math.isfinite(evaluation.loss)
         limit = limiting_rule(job.stop, job.updates_per_epoch)
         cut_short = outcome.diverged or self._context.rendezvous.halted.is_set()
         if outcome.reached is None and limit and not job.synchronous and not cut_short:
             # In an asynchronous run the limit may be reached by another worker's update.
             self._reach(limit[1], outcome, outcome.ended_ns, limit[0])
-        self._context.rendezvous.attach("checkpoint", "final.safetensors", save(self._strategy.parameters()))
+        self._leave("final.safetensors")
+
+    def _leave(self, name: str) -> None:
+        """The parameters as they are, as a file of the run; nothing if there are none."""
+        if self._context.workload.model.parameters:
+            self._context.rendezvous.attach("checkpoint", name, save(self._strategy.parameters()))
+
+    def _checkpoint(self, update: int) -> None:
+        with self._context.recorder.checkpoint:
+            self._leave(f"update-{update}.safetensors")
 
     def _evaluate(self, update: int, *, final: bool) -> Evaluation:
         start = clock_ns()
         if self._last and self._last[0] == update and self._context.job.synchronous:
             evaluation = self._last[1]
         else:
-            evaluation = evaluate(self._strategy, self._chunks)
+            evaluation = evaluate(self._strategy, self._context.workload.model.loss, self._pieces)
         self._last = (update, evaluation)
-        self._context.recorder.evaluation(start, update, evaluation.loss, evaluation.accuracy, final=final)
+        accuracy = math.nan if evaluation.accuracy is None else evaluation.accuracy
+        self._context.recorder.evaluation(start, update, evaluation.loss, accuracy, final=final)
         return evaluation
 
     def _reach(self, rule: StopRule, outcome: Outcome, now_ns: int, update: int) -> None:
         outcome.reached, outcome.reached_ns, outcome.reached_update = str(rule), now_ns, update
-
-
-def _batches(context: TaskContext) -> Batches:
-    job, data = context.job, context.data
-    return Batches(
-        data.train_x,
-        data.train_y,
-        scale=data.scale,
-        batch=job.batch,
-        workers=job.workers,
-        index=job.index,
-        seed=job.seed,
-    )
-
-
-def _test_chunks(context: TaskContext) -> list[tuple[Images, Labels]]:
-    data = context.data
-    images = (data.test_x * data.scale).astype(np.float32)
-    return [
-        (images[start : start + _EVAL_CHUNK], data.test_y[start : start + _EVAL_CHUNK])
-        for start in range(0, len(images), _EVAL_CHUNK)
-    ]

@@ -1,16 +1,17 @@
 """The contract of a strategy: one worker's side of how gradients become updates, in some engine."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
-from paceline.train.batches import Images, Labels
-from paceline.workloads.model import Parameters
+from paceline.data.batches import Array, Batch
+from paceline.train.metrics import Evaluation, Tally
+from paceline.workloads.model import Loss
+from paceline.workloads.parameters import Parameters
 
-Predictor = Callable[[Images], NDArray[np.float32]]
+Predictor = Callable[..., Array]
+"""A model's outputs from a batch's inputs; dropout is off."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -35,7 +36,7 @@ class WorkerStrategy(Protocol):
         """Right after the barrier: get what the first step needs; False if there is none to do."""
         ...
 
-    def step(self, x: Images, y: Labels) -> Step: ...
+    def step(self, batch: Batch) -> Step: ...
 
     def stop_now(self, mine: bool, update: int) -> bool:
         """Whether the run ends after this update. `mine` is the chief's wish; all workers answer alike."""
@@ -46,7 +47,7 @@ class WorkerStrategy(Protocol):
         ...
 
     def predictor(self) -> Predictor:
-        """Logits from images, under the parameters as they are now."""
+        """The model under the parameters as they are now."""
         ...
 
     def parameters(self) -> Parameters: ...
@@ -54,24 +55,17 @@ class WorkerStrategy(Protocol):
     def close(self) -> None: ...
 
 
-class Evaluation(msgspec.Struct, frozen=True):
-    loss: float
-    accuracy: float
+@runtime_checkable
+class LooksAhead(Protocol):
+    """A strategy that can use what it knows of the next batch."""
+
+    def expect(self, upcoming: Batch) -> None:
+        """Before each step: the batch of the step after it."""
+        ...
 
 
-def evaluate(strategy: WorkerStrategy, chunks: list[tuple[Images, Labels]]) -> Evaluation:
-    """Mean loss and accuracy over a data set, the same arithmetic for every engine."""
-    predict = strategy.predictor()
-    total, correct, examples = 0.0, 0, 0
-    for x, y in chunks:
-        logits = predict(x)
-        total += float(cross_entropy(logits, y).sum())
-        correct += int((logits.argmax(1) == y).sum())
-        examples += len(y)
-    return Evaluation(total / examples, correct / examples)
-
-
-def cross_entropy(logits: NDArray[np.float32], y: Labels) -> NDArray[Any]:
-    shifted = logits - logits.max(1, keepdims=True)
-    losses: NDArray[Any] = np.log(np.exp(shifted).sum(1)) - shifted[np.arange(len(y)), y]
-    return losses
+def evaluate(strategy: WorkerStrategy, loss: Loss, pieces: list[Batch]) -> Evaluation:
+    predict, tally = strategy.predictor(), Tally(loss)
+    for piece in pieces:
+        tally.add(predict(*piece.inputs), piece)
+    return tally.evaluation()

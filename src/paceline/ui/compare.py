@@ -36,7 +36,7 @@ def run_list(results: Sequence[Result]) -> Table:
     for result in results:
         table.add_row(
             result.run,
-            result.workload,
+            result.title,
             result.engine,
             result.strategy,
             result.layout,

@@ -29,7 +29,7 @@ def _head(result: Result) -> Table:
         ("status", status(result, with_reason=True)),
         (
             "what",
-            f"{result.workload} · {result.engine} · {result.strategy} · layout '{result.layout}' "
+            f"{result.title} · {result.engine} · {result.strategy} · layout '{result.layout}' "
             f"on {result.hosts_kind} · batch {result.batch} · seed {result.seed} · repeat {result.repeat}",
         ),
         ("settings", ", ".join(f"{k} {' '.join(v) if isinstance(v, list) else v}" for k, v in asked.items())),
@@ -44,7 +44,7 @@ def _head(result: Result) -> Table:
             f"{result.updates:,} updates at {fmt.number(result.updates_per_s)}/s, "
             f"{result.examples:,} examples at {fmt.number(result.examples_per_s)}/s",
         ),
-        ("quality", f"test loss {fmt.loss(result.final.loss)}, accuracy {fmt.percent(result.final.accuracy)}"),
+        ("quality", _quality(result)),
         (
             "reached",
             f"{reached.rule} after {fmt.seconds(reached.at_s)}, {reached.at_update:,} updates" if reached else "-",
@@ -54,6 +54,15 @@ def _head(result: Result) -> Table:
     for label, value in rows:
         table.add_row(label, Text(value) if isinstance(value, str) else value)
     return table
+
+
+def _quality(result: Result) -> str:
+    parts = [f"test loss {fmt.loss(result.final.loss)}"]
+    if result.final.accuracy is not None:
+        parts.append(f"accuracy {fmt.percent(result.final.accuracy)}")
+    if result.final.auc is not None:
+        parts.append(f"AUC {result.final.auc:.4f}")
+    return ", ".join(parts)
 
 
 def _workers(result: Result) -> Table:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import isnan
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -101,7 +102,7 @@ def _progress(moment: Moment) -> tuple[float, str]:
         shares.append(moment.update / limit)
     if moment.evaluation:
         _, loss, accuracy = moment.evaluation
-        parts.append(f"test loss {loss:.4f}, accuracy {accuracy * 100:.2f} %")
+        parts.append(f"test loss {loss:.4f}" + ("" if isnan(accuracy) else f", accuracy {accuracy * 100:.2f} %"))
     for rule in moment.plan.spec.stop:
         if rule.kind == "seconds":
             shares.append(moment.elapsed_s / rule.value)
@@ -135,4 +136,4 @@ def _title(plan: RunPlan, number: int, of: int) -> str:
     where += f", {spec.cpus:g} cpus a host" if spec.cpus else ""
     rules = " or ".join(map(str, spec.stop))
     where += "".join(f" · {name} {value:g}" for name, value in (("lr", spec.lr), ("threads", spec.threads)) if value)
-    return f"{head}{spec.workload} · {spec.engine} · {spec.strategy} · {where} · batch {spec.batch} · until {rules}"
+    return f"{head}{plan.title} · {spec.engine} · {spec.strategy} · {where} · batch {spec.batch} · until {rules}"

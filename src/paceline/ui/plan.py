@@ -30,7 +30,7 @@ def plan_table(plans: Sequence[RunPlan]) -> Table:
         limits = [f"{name} {value}" for name, value in (("link", spec.link), ("cpus", spec.cpus)) if value is not None]
         table.add_row(
             str(number),
-            spec.workload,
+            plan.title,
             spec.engine,
             spec.strategy,
             " ".join([spec.hosts, *limits]),

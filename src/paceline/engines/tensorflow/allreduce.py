@@ -4,17 +4,16 @@ import json
 import os
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
+from paceline.data.batches import Array, Batch
 from paceline.engines.tensorflow import network
 from paceline.engines.tensorflow.board import graph_event
 from paceline.engines.tensorflow.cluster import meet
 from paceline.train.agreement import Agreement
-from paceline.train.batches import Images, Labels
 from paceline.train.context import TaskContext
 from paceline.train.strategy import Predictor, Step
-from paceline.workloads.model import Parameters
+from paceline.workloads.parameters import Parameters
 
 _PATIENCE_S = 600.0
 
@@ -27,9 +26,10 @@ class AllReduce:
         self._strategy = _join(context)
         # Plain variables: every worker starts from the same values and applies the same mean.
         self._variables = [tf.Variable(value) for value in self._model.initial(job.seed).values()]
-        self._build(job.batch, job.lr)
-        x, y = np.zeros((job.batch, self._model.inputs), np.float32), np.zeros(job.batch, np.int64)
-        self._gradients(tf.constant(x), tf.constant(y))
+        self._velocity = [tf.Variable(tf.zeros_like(v)) for v in self._variables] if job.momentum else []
+        self._build(job.batch, job.lr, job.momentum)
+        blank = self._model.blank(job.batch)
+        self._gradients(*map(tf.constant, (*blank.inputs, blank.target)))
         self._exchange(*(tf.zeros_like(variable) for variable in self._variables))
         self._broadcast(0, 0)
         self._agreement = Agreement(self._timed_broadcast, job.eval_every)
@@ -40,9 +40,9 @@ class AllReduce:
     def start(self) -> bool:
         return True
 
-    def step(self, x: Images, y: Labels) -> Step:
+    def step(self, batch: Batch) -> Step:
         with self._recorder.compute:
-            loss, gradients = self._gradients(tf.constant(x), tf.constant(y))
+            loss, gradients = self._gradients(*map(tf.constant, (*batch.inputs, batch.target)))
             value = float(loss)
         with self._recorder.push:
             self._exchange(*gradients).numpy()
@@ -56,30 +56,35 @@ class AllReduce:
         pass
 
     def predictor(self) -> Predictor:
-        return lambda x: network.logits(self._model, tf.constant(x), self._variables).numpy()
+        return self._predict
 
     def parameters(self) -> Parameters:
-        shapes = self._model.parameters()
+        shapes = self._model.parameters
         return {shape.name: v.numpy() for shape, v in zip(shapes, self._variables, strict=True)}
 
     def close(self) -> None:
         """The process ends right after; the framework's own shutdown waits for peers that may be gone."""
 
-    def _build(self, batch: int, lr: float) -> None:
+    def _build(self, batch: int, lr: float, momentum: float) -> None:
         """Traced now, so that the first step costs what the others cost."""
         model, variables, strategy = self._model, self._variables, self._strategy
 
-        def gradients(x: Any, y: Any) -> Any:
+        def gradients(*inputs_and_target: Any) -> Any:
+            *inputs, target = inputs_and_target
             with tf.GradientTape() as tape:
-                loss = network.mean_loss(model, x, y, variables)
+                loss = network.mean_loss(model, inputs, target, variables)
             return loss, tape.gradient(loss, variables)
 
         def exchange(*mine: Any) -> Any:
             # A function's arguments have no device and the strategy needs one: identity puts them on this replica's.
             replica = tf.distribute.get_replica_context()
             mean = replica.all_reduce(tf.distribute.ReduceOp.MEAN, [tf.identity(gradient) for gradient in mine])
-            for variable, gradient in zip(variables, mean, strict=True):
-                variable.assign_sub(lr * gradient)
+            changes = mean
+            if momentum:
+                pairs = zip(self._velocity, mean, strict=True)
+                changes = [velocity.assign(momentum * velocity + gradient) for velocity, gradient in pairs]
+            for variable, change in zip(variables, changes, strict=True):
+                variable.assign_sub(lr * change)
             return tf.constant(0)
 
         def add(word: Any) -> Any:
@@ -91,11 +96,14 @@ class AllReduce:
             traced = tf.function(lambda *a: strategy.run(plain, a), autograph=False)
             return traced.get_concrete_function(*shapes)
 
-        self._gradients = compiled(
-            gradients, tf.TensorSpec([batch, model.inputs], tf.float32), tf.TensorSpec([batch], tf.int64)
-        )
+        feeds = (tf.TensorSpec([batch, *feed.shape], feed.dtype) for feed in model.feeds)
+        self._gradients = compiled(gradients, *feeds, tf.TensorSpec([batch], tf.int64))
         self._exchange = compiled(exchange, *(tf.TensorSpec(v.shape, tf.float32) for v in variables))
         self._add = compiled(add, tf.TensorSpec([2], tf.int64))
+
+    def _predict(self, *inputs: Array) -> Array:
+        found: Array = network.outputs(self._model, [tf.constant(array) for array in inputs], self._variables).numpy()
+        return found
 
     def _broadcast(self, first: int, second: int) -> tuple[int, int]:
         """A sum in which only the chief's part is not zero."""

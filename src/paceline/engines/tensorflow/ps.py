@@ -7,20 +7,19 @@ that is not ready yet, and no session is restored behind the user's back.
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from paceline.data.batches import Batch
 from paceline.engines.tensorflow import network, traces
 from paceline.engines.tensorflow.board import graph_event
 from paceline.engines.tensorflow.cluster import config, ps_device, start_server, worker_device
 from paceline.engines.tensorflow.predictor import LocalPredictor
 from paceline.engines.tensorflow.transfer import carry
-from paceline.train.batches import Images, Labels
 from paceline.train.context import TaskContext
 from paceline.train.recorder import TRACED, Kind, clock_ns
 from paceline.train.strategy import Predictor, Step
-from paceline.workloads.model import Parameters
+from paceline.workloads.parameters import Parameters
 
 tf1 = tf.compat.v1
 
@@ -34,7 +33,7 @@ class ParameterServerWorker:
     def __init__(self, context: TaskContext) -> None:
         job = context.job
         self._job, self._recorder, self._model = job, context.recorder, context.workload.model
-        self._shapes = self._model.parameters()
+        self._shapes = self._model.parameters
         self._home = _balance([shape.size for shape in self._shapes], job.servers)
         self._here = worker_device(job.index)
         self._trace_plan = traces.TracePlan(job.trace_every)
@@ -44,7 +43,7 @@ class ParameterServerWorker:
             self._build()
         self._graph.finalize()
         self._session = tf1.Session(server.target, graph=self._graph, config=config(job.threads, job.index))
-        self._run = self._session.make_callable(self._fetches, [self._x, self._y])
+        self._run = self._session.make_callable(self._fetches, [*self._inputs, self._target])
         self._set_up()
         if job.is_chief:
             self._predictor = LocalPredictor(self._model, job.threads)
@@ -68,11 +67,11 @@ class ParameterServerWorker:
     def start(self) -> bool:
         return True
 
-    def step(self, x: Images, y: Labels) -> Step:
+    def step(self, batch: Batch) -> Step:
         if self._trace_plan.due(self._recorder.step_number):
-            return self._traced_step(x, y)
+            return self._traced_step(batch)
         with self._recorder.fused:
-            fetched = self._run(x, y)
+            fetched = self._run(*batch.inputs, batch.target)
         return self._outcome(fetched)
 
     def stop_now(self, mine: bool, update: int) -> bool:
@@ -98,12 +97,13 @@ class ParameterServerWorker:
 
     def _build(self) -> None:
         self._build_variables()
+        with tf.device(self._here):
+            self._inputs = network.placeholders(self._model.feeds)
+            self._target = tf1.placeholder(tf.int64, [None], name="target")
         pulled = self._pull()
         with tf.device(self._here), tf.name_scope("compute"):
-            self._x = tf1.placeholder(tf.float32, [None, self._model.inputs], name="x")
-            self._y = tf1.placeholder(tf.int64, [None], name="y")
-            loss = network.mean_loss(self._model, self._x, self._y, pulled)
-            gradients = tf.gradients(loss, pulled)
+            loss = network.mean_loss(self._model, self._inputs, self._target, pulled)
+            gradients = [tf.convert_to_tensor(gradient) for gradient in tf.gradients(loss, pulled)]
         self._fetches = self._build_step(self._push(gradients), loss)
         self._build_end()
 
@@ -119,7 +119,24 @@ class ParameterServerWorker:
         self._read = [variable.read_value() for variable in self._variables]
 
     def _pull(self) -> list[Any]:
-        return self._carry([variable.read_value() for variable in self._variables], to_worker=True)
+        return self._carry(self._reads(), to_worker=True)
+
+    def _reads(self) -> list[Any]:
+        """Each parameter as it is now, on its server; of sparse ones, the rows that the batch touches."""
+        return [self._read_one(number) for number in range(len(self._variables))]
+
+    def _read_one(self, number: int) -> Any:
+        variable = self._variables[number]
+        if number == 0 and self._model.by_rows:
+            with tf.device(ps_device(self._home[0])):
+                rows = self._touched_rows()
+                found = tf.raw_ops.ResourceGather(resource=variable.handle, indices=rows, dtype=tf.float32)
+                found.set_shape([self._job.batch, self._model.by_rows.nonzeros])
+                return found
+        return variable.read_value()
+
+    def _touched_rows(self) -> Any:
+        return tf.identity(self._inputs[0], name="rows")
 
     def _push(self, gradients: list[Any]) -> list[Any]:
         return self._carry(gradients, to_worker=False)
@@ -151,9 +168,9 @@ class ParameterServerWorker:
         The step is run against variables that do not exist yet: that fails, but only after the graph is cut,
         optimised and registered on every server, and before anything could be applied.
         """
-        x, y = np.zeros((self._job.batch, self._model.inputs), np.float32), np.zeros(self._job.batch, np.int64)
+        blank = self._model.blank(self._job.batch)
         with suppress(tf.errors.FailedPreconditionError):
-            self._run(x, y)
+            self._run(*blank.inputs, blank.target)
         if not self._job.is_chief:
             self._session.run(self._warm)
             return
@@ -161,13 +178,14 @@ class ParameterServerWorker:
         values = self._model.initial(self._job.seed).values()
         self._session.run(self._initialize, dict(zip(self._first_values, values, strict=True)))
 
-    def _traced_step(self, x: Images, y: Labels) -> Step:
+    def _traced_step(self, batch: Batch) -> Step:
         """A step whose phases come from the runtime's own trace; its duration is not a fair one."""
         recorder, metadata = self._recorder, tf1.RunMetadata()
         recorder.step_flags = TRACED
         options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
+        feed = dict(zip((*self._inputs, self._target), (*batch.inputs, batch.target), strict=True))
         start = clock_ns()
-        fetched = self._session.run(self._fetches, {self._x: x, self._y: y}, options, metadata)
+        fetched = self._session.run(self._fetches, feed, options, metadata)
         for phase, seconds in traces.split(traces.from_metadata(metadata)).items():
             recorder.write(Kind[phase.upper()], start, int(seconds * 1e9))
         return self._outcome(fetched)

@@ -9,9 +9,9 @@ from typing import Any
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from paceline.data.batches import Batch
 from paceline.engines.tensorflow.cluster import ps_device
 from paceline.engines.tensorflow.ps import ParameterServerWorker
-from paceline.train.batches import Images, Labels
 from paceline.train.strategy import Step
 
 tf1 = tf.compat.v1
@@ -19,9 +19,9 @@ _NO_LIMIT = 2**62
 
 
 class AsyncWorker(ParameterServerWorker):
-    def step(self, x: Images, y: Labels) -> Step:
+    def step(self, batch: Batch) -> Step:
         try:
-            return super().step(x, y)
+            return super().step(batch)
         except tf.errors.OutOfRangeError:
             return Step(float("nan"), 0, more=False, applied=False)
 
@@ -34,15 +34,26 @@ class AsyncWorker(ParameterServerWorker):
             )
             self._stop = self._gate.assign(self._limit).op
 
+        self._velocity = [self._zeros_like(v, server) for v, server in zip(self._variables, self._home, strict=True)]
+
+    def _zeros_like(self, variable: Any, server: int) -> Any:
+        """Where a parameter's momentum is kept; None if there is none."""
+        if not self._job.momentum:
+            return None
+        with tf.device(ps_device(server)):
+            name = f"{variable.op.name}/velocity"
+            zeros = tf1.zeros_initializer()
+            return tf1.get_variable(name, variable.shape, tf.float32, zeros, trainable=False, use_resource=True)
+
     def _initializers(self) -> list[Any]:
-        return [self._gate.initializer]
+        return [self._gate.initializer, *(v.initializer for v in self._velocity if v is not None)]
 
     def _pull(self) -> list[Any]:
         with tf.device(ps_device(0)):
             self._pulled_at = self._gate.read_value()
             # The count is read before the parameters, and rides with them: alone it would be one more remote call.
             with tf.control_dependencies([self._pulled_at]):
-                reads = [variable.read_value() for variable in self._variables]
+                reads = self._reads()
                 count = tf.bitcast(self._pulled_at, tf.float32)
         homes, self._home = self._home, [*self._home, 0]
         *pulled, self._count = self._carry([*reads, count], to_worker=True)
@@ -50,23 +61,39 @@ class AsyncWorker(ParameterServerWorker):
         return pulled
 
     def _build_step(self, gradients: list[Any], loss: Any) -> list[Any]:
-        rate = self._job.lr
         with tf.device(ps_device(0)), tf.name_scope("apply"), tf.control_dependencies(gradients):
             number = tf.raw_ops.ResourceCountUpTo(resource=self._gate.handle, limit=self._limit, T=tf.int64)
         applied = []
-        for variable, gradient, server in zip(self._variables, gradients, self._home, strict=True):
+        for i, server in enumerate(self._home):
             with tf.device(ps_device(server)), tf.name_scope("apply"), tf.control_dependencies([number]):
-                # Locked, or updates that overlap lose each other's writes and pulls see half of one.
-                applied.append(
-                    tf.raw_ops.ResourceApplyGradientDescent(
-                        var=variable.handle, alpha=tf.constant(rate), delta=gradient, use_locking=True
-                    )
-                )
+                by_rows = i == 0 and self._model.by_rows
+                apply = self._apply_rows if by_rows else self._apply
+                applied.append(apply(self._variables[i], self._velocity[i], gradients[i]))
         with tf.device(ps_device(0)), tf.control_dependencies(applied):
             done = tf.identity(number)
         with tf.device(self._here):
             pulled_at = tf.bitcast(self._count, tf.int64)
         return [loss, pulled_at, done]
+
+    def _apply(self, variable: Any, velocity: Any, gradient: Any) -> Any:
+        # Locked, or updates that overlap lose each other's writes and pulls see half of one.
+        rate = tf.constant(self._job.lr)
+        if velocity is None:
+            return tf.raw_ops.ResourceApplyGradientDescent(
+                var=variable.handle, alpha=rate, delta=gradient, use_locking=True
+            )
+        return tf.raw_ops.ResourceApplyMomentum(
+            var=variable.handle,
+            accum=velocity.handle,
+            lr=rate,
+            grad=gradient,
+            momentum=tf.constant(self._job.momentum),
+            use_locking=True,
+        )
+
+    def _apply_rows(self, variable: Any, _velocity: Any, gradient: Any) -> Any:
+        change = gradient * tf.constant(self._job.lr)
+        return tf.raw_ops.ResourceScatterSub(resource=variable.handle, indices=self._touched_rows(), updates=change)
 
     def _outcome(self, fetched: list[NDArray[Any]]) -> Step:
         loss, pulled_at, number = float(fetched[0]), int(fetched[1]), int(fetched[2])

@@ -16,6 +16,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from paceline.engines.tensorflow.cluster import ps_device
+from paceline.engines.tensorflow.optimizer import optimizer
 from paceline.engines.tensorflow.ps import ParameterServerWorker
 from paceline.train.strategy import Step
 
@@ -34,18 +35,12 @@ class SyncWorker(ParameterServerWorker):
             )
 
     def _initializers(self) -> list[Any]:
-        return [self._updates.initializer, self._optimizer._local_step.assign(_NEVER_STALE)]
+        return [self._updates.initializer, *self._more_initializers]
 
     def _build_step(self, gradients: list[Any], loss: Any) -> list[Any]:
         workers = self._job.workers
         with tf.device(ps_device(0)):
-            self._optimizer = tf1.train.SyncReplicasOptimizer(
-                tf1.train.GradientDescentOptimizer(self._job.lr),
-                replicas_to_aggregate=workers,
-                total_num_replicas=workers,
-            )
-            self._optimizer.apply_gradients(list(zip(gradients, self._variables, strict=True)), self._updates)
-            pushes, updated = _stock_pieces(self._graph, self._optimizer)
+            pushes, updated = (self._gather_rows if self._model.by_rows else self._accumulate)(gradients)
             queues = [
                 tf1.FIFOQueue(-1, tf.int64, [()], shared_name=f"token{number}", name=f"token{number}")
                 for number in range(workers)
@@ -58,6 +53,34 @@ class SyncWorker(ParameterServerWorker):
                 with tf.control_dependencies(pushes):
                     token = queues[self._job.index].dequeue(name="token")
         return [loss, token]
+
+    def _accumulate(self, gradients: list[Any]) -> tuple[list[Any], Any]:
+        """The stock optimizer's: a push for each parameter, and the count once the update is done."""
+        workers = self._job.workers
+        descent = optimizer(self._job.lr, self._job.momentum)
+        sync = tf1.train.SyncReplicasOptimizer(descent, replicas_to_aggregate=workers, total_num_replicas=workers)
+        sync.apply_gradients(list(zip(gradients, self._variables, strict=True)), self._updates)
+        slots = [slot.initializer for slot in descent.variables()]
+        self._more_initializers = [sync._local_step.assign(_NEVER_STALE), *slots]
+        return _stock_pieces(self._graph, sync)
+
+    def _gather_rows(self, gradients: list[Any]) -> tuple[list[Any], Any]:
+        """For sparse models, whose stock accumulator divides a row by how many touched it, not by all workers."""
+        self._more_initializers = []
+        weight, bias = self._variables
+        shapes = [gradient.shape for gradient in gradients]
+        with tf.device(ps_device(self._home[0])):
+            types = [tf.int64, tf.float32, tf.float32]
+            queue = tf1.FIFOQueue(-1, types, [shapes[0], *shapes], shared_name="rows", name="rows_queue")
+            push = queue.enqueue((self._touched_rows(), *gradients), name="push_rows")
+            rows, changes, bias_changes = queue.dequeue_many(self._job.workers)
+            rate = tf.constant(self._job.lr / self._job.workers)
+            scattered = tf.raw_ops.ResourceScatterSub(resource=weight.handle, indices=rows, updates=changes * rate)
+        with tf.device(ps_device(self._home[1])):
+            moved = bias.assign_sub(tf.reduce_sum(bias_changes, 0) * rate).op
+        with tf.device(ps_device(0)), tf.control_dependencies([scattered, moved]):
+            updated = self._updates.assign_add(1, read_value=True)
+        return [push], tf.identity(updated)
 
     def _outcome(self, fetched: list[NDArray[Any]]) -> Step:
         loss, token = float(fetched[0]), int(fetched[1])

@@ -2,16 +2,16 @@
 
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
+from paceline.data.batches import Array, Batch
 from paceline.engines.tensorflow import network
 from paceline.engines.tensorflow.board import graph_event
 from paceline.engines.tensorflow.cluster import config
-from paceline.train.batches import Images, Labels
+from paceline.engines.tensorflow.optimizer import optimizer
 from paceline.train.context import TaskContext
 from paceline.train.strategy import Predictor, Step
-from paceline.workloads.model import Parameters
+from paceline.workloads.parameters import Parameters
 
 tf1 = tf.compat.v1
 
@@ -23,22 +23,22 @@ class Single:
         self._updates = 0
         graph = tf1.Graph()
         with graph.as_default():
-            step = self._build(job.seed, job.lr)
+            step = self._build(job.seed, job.lr, job.momentum)
         self._session = tf1.Session(graph=graph, config=config(job.threads))
-        x, y = np.zeros((job.batch, self._model.inputs), np.float32), np.zeros(job.batch, np.int64)
-        self._run = self._session.make_callable(step, [self._x, self._y])
+        self._run = self._session.make_callable(step, [*self._inputs, self._target])
         self._session.run(self._initialize)
         # Compiled before the clock starts; the step that does it is undone.
-        self._run(x, y)
+        blank = self._model.blank(job.batch)
+        self._run(*blank.inputs, blank.target)
         self._session.run(self._initialize)
         context.rendezvous.attach("tensorboard", "events.out.tfevents.graph", graph_event(graph))
 
     def start(self) -> bool:
         return True
 
-    def step(self, x: Images, y: Labels) -> Step:
+    def step(self, batch: Batch) -> Step:
         with self._recorder.compute:
-            loss, _ = self._run(x, y)
+            loss, _ = self._run(*batch.inputs, batch.target)
         self._updates += 1
         return Step(float(loss), self._updates)
 
@@ -49,24 +49,28 @@ class Single:
         pass
 
     def predictor(self) -> Predictor:
-        return lambda x: self._session.run(self._logits, {self._x: x})
+        return self._predict
 
     def parameters(self) -> Parameters:
         values = self._session.run(self._variables)
-        return {shape.name: value for shape, value in zip(self._model.parameters(), values, strict=True)}
+        return {shape.name: value for shape, value in zip(self._model.parameters, values, strict=True)}
 
     def close(self) -> None:
         self._session.close()
 
-    def _build(self, seed: int, lr: float) -> list[Any]:
-        self._x = tf1.placeholder(tf.float32, [None, self._model.inputs], name="x")
-        self._y = tf1.placeholder(tf.int64, [None], name="y")
+    def _build(self, seed: int, lr: float, momentum: float) -> list[Any]:
+        self._inputs = network.placeholders(self._model.feeds)
+        self._target = tf1.placeholder(tf.int64, [None], name="target")
         self._variables = [
             tf1.get_variable(name.replace(".", "_"), initializer=value, use_resource=True)
             for name, value in self._model.initial(seed).items()
         ]
+        self._outputs = network.outputs(self._model, self._inputs[: len(self._model.data_feeds)], self._variables)
+        loss = network.mean_loss(self._model, self._inputs, self._target, self._variables)
+        update = optimizer(lr, momentum).minimize(loss, var_list=self._variables)
         self._initialize = tf1.global_variables_initializer()
-        self._logits = network.logits(self._model, self._x, self._variables)
-        loss = network.mean_loss(self._model, self._x, self._y, self._variables)
-        optimizer = tf1.train.GradientDescentOptimizer(lr)
-        return [loss, optimizer.minimize(loss, var_list=self._variables)]
+        return [loss, update]
+
+    def _predict(self, *inputs: Array) -> Array:
+        found: Array = self._session.run(self._outputs, dict(zip(self._inputs, inputs, strict=False)))
+        return found

@@ -61,12 +61,16 @@ def split(events: Iterable[Event]) -> dict[str, float]:
 
 def _waited(there: list[Event]) -> float:
     """How long the server kept this worker after its gradients had been taken in."""
-    pushed = max((event.end_us for event in there if "AccumulatorApplyGradient" in _op(event)), default=None)
+    pushed = max((event.end_us for event in there if _is_push(event)), default=None)
     if pushed is None:
         return 0.0
     blocking = ("QueueDequeue", "AccumulatorTakeGradient")
     released = [event.end_us for event in there if any(kind in _op(event) for kind in blocking)]
     return max(0.0, max(released, default=pushed) - pushed)
+
+
+def _is_push(event: Event) -> bool:
+    return "AccumulatorApplyGradient" in _op(event) or event.name == "push_rows"
 
 
 def _op(event: Event) -> str:

@@ -4,21 +4,19 @@ import os
 from datetime import timedelta
 from typing import Any
 
-import numpy as np
 import psutil
 import torch
 import torch.distributed as dist
-from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
+from paceline.data.batches import Batch
 from paceline.engines.ports import listening_socket
-from paceline.engines.torch.network import Network
+from paceline.engines.torch.network import Descent, Network
 from paceline.train.agreement import Agreement
-from paceline.train.batches import Images, Labels
 from paceline.train.context import TaskContext
 from paceline.train.recorder import Kind, clock_ns
 from paceline.train.strategy import Predictor, Step
-from paceline.workloads.model import Parameters
+from paceline.workloads.parameters import Parameters
 
 _PATIENCE = timedelta(seconds=600)
 
@@ -26,15 +24,16 @@ _PATIENCE = timedelta(seconds=600)
 class AllReduce:
     def __init__(self, context: TaskContext) -> None:
         job, model = context.job, context.workload.model
-        self._recorder, self._lr = context.recorder, job.lr
+        self._recorder, self._workers = context.recorder, job.workers
         self._join(context)
-        self._network = Network(model, model.initial(job.seed))
-        self._parallel = DistributedDataParallel(self._network, gradient_as_bucket_view=True)
+        self._network = Network.first(context)
+        self._descent = Descent(self._network.tensors, job.lr, job.momentum)
+        self._parallel = DistributedDataParallel(self._network.module, gradient_as_bucket_view=True)
         self._parallel.register_comm_hook(self, _average)
         self._average_started_ns = 0
         # Twice: DDP arranges its buckets anew after the first pass.
         for _ in range(2):
-            self._differentiate(np.zeros((job.batch, model.inputs), np.float32), np.zeros(job.batch, np.int64))
+            self._differentiate(model.blank(job.batch))
         self._updates = 0
         self._agreement = Agreement(self._broadcast, job.eval_every)
         self._word = torch.zeros(2, dtype=torch.int64)
@@ -42,11 +41,11 @@ class AllReduce:
     def start(self) -> bool:
         return True
 
-    def step(self, x: Images, y: Labels) -> Step:
+    def step(self, batch: Batch) -> Step:
         start = clock_ns()
-        loss = self._differentiate(x, y)
+        loss = self._differentiate(batch)
         averaged = clock_ns()
-        self._network.descend(self._lr)
+        self._descent.step()
         end = clock_ns()
         exchange = averaged - self._average_started_ns
         self._recorder.write(Kind.COMPUTE, start, end - start - exchange)
@@ -69,10 +68,11 @@ class AllReduce:
     def close(self) -> None:
         dist.destroy_process_group()
 
-    def _differentiate(self, x: Images, y: Labels) -> float:
-        self._parallel.zero_grad(set_to_none=False)
-        loss = functional.cross_entropy(self._parallel(torch.from_numpy(x)), torch.from_numpy(y))
-        loss.backward()
+    def _differentiate(self, batch: Batch) -> float:
+        self._parallel.zero_grad(set_to_none=True)
+        loss = self._network.loss(batch, self._parallel)
+        # The loss divided, the sum of the gradients is their mean: a pass over all of them is saved.
+        (loss / self._workers).backward()
         return loss.item()
 
     def _broadcast(self, first: int, second: int) -> tuple[int, int]:
@@ -104,10 +104,9 @@ class AllReduce:
 
 
 def _average(state: AllReduce, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """DDP's own averaging, with the moment it starts noted: the last bucket's start ends `compute`."""
+    """DDP's own exchange, with the moment it starts noted: the last bucket's start ends `compute`."""
     state.average_starts()
-    tensor = bucket.buffer().div_(dist.get_world_size())
-    future = dist.all_reduce(tensor, async_op=True).get_future()
+    future = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
     return future.then(_first)
 
 

@@ -1,74 +1,83 @@
-"""The neutral model in PyTorch, its parameters and gradients each one flat vector that NumPy sees too."""
+"""A model in PyTorch, its parameters and gradients each one flat vector that NumPy sees too."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch.nn import functional
 
-from paceline.train.batches import Images, Labels
-from paceline.train.flat import flatten, views
-from paceline.workloads.model import Dense, Model, Parameters, Relu
+from paceline.data.batches import Array, Batch
+from paceline.engines.torch.layers import Layers, mean_loss
+from paceline.train.context import TaskContext
+from paceline.workloads.model import Model
+from paceline.workloads.parameters import Parameters, Vector, first_values, views
 
 
-class Network(torch.nn.Module):
-    def __init__(self, model: Model, initial: Parameters) -> None:
-        super().__init__()
-        self._layers = model.layers
-        self._shapes = model.parameters()
-        self.vector = flatten(initial)
-        self.gradient = np.zeros_like(self.vector)
-        self._gradient = torch.from_numpy(self.gradient)
+class Network:
+    def __init__(self, model: Model, vector: Vector) -> None:
+        self._model = model
+        self.vector = vector
+        self.tensors = [torch.nn.Parameter(torch.from_numpy(view)) for view in self._views(vector)]
+        self.module: torch.nn.Module = Layers(model, self.tensors)
         self._backward = _backward()
-        self._tensors = []
-        for name, value in views(self.vector, self._shapes).items():
-            tensor = torch.nn.Parameter(torch.from_numpy(value))
-            self.register_parameter(name.replace(".", "_"), tensor)
-            self._tensors.append(tensor)
+        self._zero: Callable[[], object] = self._forget
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        tensors = iter(self._tensors)
-        for layer in self._layers:
-            match layer:
-                case Dense():
-                    weight, bias = next(tensors), next(tensors)
-                    x = torch.addmm(bias, x, weight)
-                case Relu():
-                    x = functional.relu(x)
-        return x
+    def keep_gradients_in(self, gradient: Vector) -> None:
+        """From now on backward() adds into this vector."""
+        for tensor, window in zip(self.tensors, self.windows(gradient), strict=True):
+            tensor.grad = window
+        self._zero = torch.from_numpy(gradient).zero_
 
-    def keep_gradients_flat(self) -> None:
-        """From now on backward() adds into `gradient`."""
-        for tensor, window in zip(self._tensors, views(self.gradient, self._shapes).values(), strict=True):
-            tensor.grad = torch.from_numpy(window)
+    def windows(self, vector: Vector) -> list[torch.Tensor]:
+        """A vector like that of the parameters, seen as tensors like theirs."""
+        return [torch.from_numpy(view) for view in self._views(vector)]
 
-    def differentiate(self, x: Images, y: Labels) -> float:
-        """Loss of a batch; its gradient is then in `gradient`."""
-        self._gradient.zero_()
-        loss = functional.cross_entropy(self(torch.from_numpy(x)), torch.from_numpy(y))
+    def loss(self, batch: Batch, module: torch.nn.Module | None = None) -> torch.Tensor:
+        inputs = [torch.from_numpy(array) for array in batch.inputs]
+        outputs = (module or self.module)(*inputs)
+        return mean_loss(self._model.loss, outputs, inputs, torch.from_numpy(batch.target))
+
+    def differentiate(self, batch: Batch) -> float:
+        """Loss of a batch; the gradients are then where they are kept."""
+        self._zero()
+        loss = self.loss(batch)
         self._backward(loss)
         return loss.item()
 
-    def descend(self, lr: float) -> None:
-        """One step of gradient descent by whatever gradients the parameters now have."""
-        with torch.no_grad():
-            torch._foreach_add_(self._tensors, [tensor.grad for tensor in self._tensors], alpha=-lr)
-
-    def predict(self, x: Images) -> NDArray[np.float32]:
+    def predict(self, *inputs: Array) -> Array:
         with torch.inference_mode():
-            return self(torch.from_numpy(x)).numpy()
+            found: Array = self.module(*(torch.from_numpy(array) for array in inputs)).numpy()
+            return found
 
     def snapshot(self) -> Parameters:
-        return views(self.vector.copy(), self._shapes)
+        return views(self.vector.copy(), self._model.parameters)
+
+    def _forget(self) -> None:
+        for tensor in self.tensors:
+            tensor.grad = None
+
+    def _views(self, vector: Vector) -> list[Vector]:
+        return list(views(vector, self._model.parameters).values())
 
     @classmethod
-    def ready(cls, model: Model, seed: int, batch: int) -> "Network":
-        """A network that has computed once, so that lazy set-up is over before the clock starts."""
-        network = cls(model, model.initial(seed))
-        network.keep_gradients_flat()
-        network.differentiate(np.zeros((batch, model.inputs), np.float32), np.zeros(batch, np.int64))
-        return network
+    def first(cls, context: TaskContext) -> "Network":
+        """The network of a task, under the seed's first values."""
+        model = context.workload.model
+        return cls(model, first_values(model.parameters, context.job.seed))
+
+
+class Descent:
+    """Gradient descent with momentum, by whatever gradients the parameters have."""
+
+    def __init__(self, tensors: Sequence[torch.nn.Parameter], lr: float, momentum: float) -> None:
+        self._tensors, self._lr = list(tensors), lr
+        # Without momentum the stock optimizer's own bookkeeping would be a tenth of a small model's step.
+        self._stock = torch.optim.SGD(self._tensors, lr=lr, momentum=momentum, fused=True) if momentum else None
+
+    def step(self) -> None:
+        if self._stock:
+            self._stock.step()
+            return
+        with torch.no_grad():
+            torch._foreach_add_(self._tensors, [tensor.grad for tensor in self._tensors], alpha=-self._lr)
 
 
 def _backward() -> Callable[[torch.Tensor], object]:

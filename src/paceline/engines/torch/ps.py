@@ -1,121 +1,79 @@
 """A worker of the parameter-server strategies. Sync and async differ only in when the server answers."""
 
-import numpy as np
-import zmq
-from numpy.typing import NDArray
-from zmq.utils.monitor import recv_monitor_message
+from collections.abc import Callable
 
-from paceline.engines.torch import frames
-from paceline.engines.torch.curve import identify
+import torch
+import zmq
+
+from paceline.data.batches import Batch
+from paceline.engines.torch.buckets import Touched, cut, touched_by
+from paceline.engines.torch.link import connect
+from paceline.engines.torch.neighbours import WorkerSide
 from paceline.engines.torch.network import Network
 from paceline.engines.torch.wire import Op, Reply, Request
-from paceline.errors import RunError
-from paceline.train.batches import Images, Labels
 from paceline.train.context import TaskContext
-from paceline.train.flat import shards
 from paceline.train.recorder import Kind, clock_ns
 from paceline.train.strategy import Predictor, Step
-from paceline.workloads.model import Parameters
-
-_PATIENCE_MS = 600_000
-_CONNECT_MS = 30_000
-
-
-class ServerLink:
-    """This worker's connection to one server and the part of the parameters it holds."""
-
-    def __init__(
-        self, context: "zmq.Context[zmq.Socket[bytes]]", task: str, address: str, part: slice, worker: TaskContext
-    ) -> None:
-        self.task, self.part = task, part
-        self._socket = context.socket(zmq.DEALER)
-        self._socket.routing_id = worker.job.task.encode()
-        self._socket.linger = frames.LINGER_MS
-        self._socket.rcvtimeo = self._socket.sndtimeo = _PATIENCE_MS
-        self._socket.setsockopt(zmq.HEARTBEAT_IVL, frames.HEARTBEAT_MS)
-        self._large = (part.stop - part.start) * 4 >= frames.ZERO_COPY_BYTES
-        identify(self._socket, worker.job)
-        self._connect(address)
-
-    def _connect(self, address: str) -> None:
-        """Connected and let in before the clock starts, or an error that says why not."""
-        refused = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-        monitor = self._socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | refused)
-        try:
-            self._socket.connect(address)
-            if not monitor.poll(_CONNECT_MS):
-                raise RunError(f"{self.task} at {address} does not answer")
-            if recv_monitor_message(monitor)["event"] & refused:
-                raise RunError(f"{self.task} at {address} refused this worker's key")
-        finally:
-            self._socket.disable_monitor()
-            monitor.close()
-
-    def send(self, request: Request, values: NDArray[np.float32] | bytes = b"") -> None:
-        frames.send(self._socket, request.pack(values), large=self._large)
-
-    def receive(self, vector: NDArray[np.float32]) -> Reply:
-        """The answer; parameters that come with it go to their place in `vector`."""
-        try:
-            message = frames.receive(self._socket, large=self._large)
-        except zmq.Again:
-            raise RunError(f"no answer from {self.task} for {_PATIENCE_MS // 1000} s") from None
-        reply, values = Reply.unpack(message)
-        if len(values):
-            vector[self.part] = np.frombuffer(values, np.float32)
-        return reply
-
-    def close(self) -> None:
-        self._socket.close()
+from paceline.workloads.parameters import Parameters, Vector
 
 
 class ParameterServerWorker:
     def __init__(self, context: TaskContext) -> None:
-        job = context.job
+        job, model = context.job, context.workload.model
         self._job, self._recorder = job, context.recorder
-        self._network = Network.ready(context.workload.model, job.seed, job.batch)
-        peers = context.rendezvous.meet({})
+        self._side = WorkerSide(job, model.size)
+        peers = context.rendezvous.meet(self._side.address)
+        self._side.meet(peers)
+        self._network = Network(model, self._side.values)
         self._sockets = zmq.Context()
-        parts = shards(self._network.vector.size, job.servers)
-        self._links = [
-            ServerLink(self._sockets, f"ps{number}", peers[f"ps{number}"]["parameters"], part, context)
-            for number, part in enumerate(parts)
-        ]
+        self._links = connect(self._sockets, peers, job)
+        self._buckets = cut(model.size, job.servers)
+        self._all = [bucket for buckets in self._buckets for bucket in buckets]
+        self._pushes = (_PushAtTheEnd if len(self._all) == job.servers else _PushOnTheWay)(
+            self._network, self._side.gradient, touched_by(self._all, model.parameters), self._push
+        )
+        # Computed once, so that lazy set-up is over before the clock starts.
+        self._network.differentiate(model.blank(job.batch))
         self._version = 0
 
     def start(self) -> bool:
         with self._recorder.pull:
-            return self._ask(Request(Op.PULL)).more
+            return self._pull()
 
-    def step(self, x: Images, y: Labels) -> Step:
+    def step(self, batch: Batch) -> Step:
         network, recorder = self._network, self._recorder
         with recorder.compute:
-            loss = network.differentiate(x, y)
+            self._pushes.begin()
+            loss = network.differentiate(batch)
         with recorder.push:
-            request = Request(Op.PUSH, self._version)
-            for link in self._links:
-                link.send(request, network.gradient[link.part])
+            self._pushes.finish()
         asked = clock_ns()
-        replies = [link.receive(network.vector) for link in self._links]
+        replies = self._take_answers()
         took = clock_ns() - asked
         # What the server held back for slower workers is waiting, not transfer.
-        waited = min(took, max(reply.waited_ns for reply in replies))
+        waited = min(took, replies[-1].waited_ns)
         if self._job.synchronous:
             recorder.write(Kind.WAIT, asked, waited)
         recorder.write(Kind.PULL, asked + waited, took - waited)
-        first = replies[0]
-        self._version = first.update
-        return Step(loss, first.update, first.staleness, first.more, first.applied)
+        self._version = max(reply.update for reply in replies)
+        return Step(
+            loss,
+            self._version,
+            max(reply.staleness for reply in replies),
+            all(reply.more for reply in replies),
+            all(reply.applied for reply in replies),
+        )
 
     def stop_now(self, mine: bool, update: int) -> bool:
         if mine:
-            self._ask(Request(Op.STOP))
+            self._ask_all(Op.STOP)
         return mine
 
     def finish(self) -> None:
         if self._job.is_chief:
             with self._recorder.wait:
-                self._ask(Request(Op.FINAL))
+                self._ask_all(Op.FINAL)
+            self._pull()
         for link in self._links:
             link.send(Request(Op.LEAVE))
 
@@ -130,9 +88,80 @@ class ParameterServerWorker:
             link.close()
         self._sockets.term()
 
-    def _ask(self, request: Request) -> Reply:
-        """The same request to every server; the first one's answer counts."""
+    def _pull(self) -> bool:
+        """All values; False if there is no step to make."""
+        for bucket in self._all:
+            self._links[bucket.server].send(Request(Op.PULL, bucket=bucket.number))
+        return all(reply.more for reply in self._take_answers())
+
+    def _push(self, number: int) -> None:
+        bucket = self._all[number]
+        request = Request(Op.PUSH, self._version, bucket.number)
+        self._links[bucket.server].send(request, self._side.outgoing(bucket.part))
+
+    def _take_answers(self) -> list[Reply]:
+        """One for every bucket; what comes with it goes to its place."""
+        replies = []
+        for link, buckets in zip(self._links, self._buckets, strict=True):
+            for _ in buckets:
+                reply, payload = link.receive()
+                self._side.incoming(buckets[reply.bucket].part, payload)
+                replies.append(reply)
+        return replies
+
+    def _ask_all(self, op: Op) -> None:
         for link in self._links:
-            link.send(request)
-        first, *_ = [link.receive(self._network.vector) for link in self._links]
-        return first
+            link.send(Request(op))
+        for link in self._links:
+            link.receive()
+
+
+class _PushAtTheEnd:
+    """A small model: watching for its few gradients would cost more than it gains."""
+
+    def __init__(self, network: Network, gradient: Vector, touched: Touched, push: Callable[[int], None]) -> None:
+        network.keep_gradients_in(gradient)
+        self._push = push
+        self._buckets = range(1 + max(map(max, touched)))
+
+    def begin(self) -> None:
+        """Nothing to do before backward."""
+
+    def finish(self) -> None:
+        for number in self._buckets:
+            self._push(number)
+
+
+class _PushOnTheWay:
+    """A large model: each bucket is pushed as soon as backward has all of its gradient."""
+
+    def __init__(self, network: Network, gradient: Vector, touched: Touched, push: Callable[[int], None]) -> None:
+        self._push = push
+        self._parts = [sum(number in touches for touches in touched) for number in range(1 + max(map(max, touched)))]
+        self._missing: list[int] = []
+        for tensor, window, touches in zip(network.tensors, network.windows(gradient), touched, strict=True):
+            tensor.register_post_accumulate_grad_hook(self._watch(window, touches))
+
+    def begin(self) -> None:
+        self._missing = list(self._parts)
+
+    def finish(self) -> None:
+        """What got no gradient at all is pushed as it was: zero."""
+        for number, missing in enumerate(self._missing):
+            if missing:
+                self._push(number)
+        self._missing = []
+
+    def _watch(self, window: torch.Tensor, touches: list[int]) -> Callable[[torch.Tensor], None]:
+        def ready(tensor: torch.Tensor) -> None:
+            # Copied once: had backward added it up in place, that would be zeros written, read and written again.
+            window.copy_(tensor.grad)
+            tensor.grad = None
+            if not self._missing:
+                return
+            for number in touches:
+                self._missing[number] -= 1
+                if not self._missing[number]:
+                    self._push(number)
+
+        return ready

@@ -4,36 +4,39 @@ import logging
 
 import zmq
 
+from paceline.engines.torch.buckets import BUCKET_BYTES, Bucket, cut
 from paceline.engines.torch.curve import guard
-from paceline.engines.torch.frames import HEARTBEAT_MS, LINGER_MS, ZERO_COPY_BYTES, receive, send
-from paceline.engines.torch.shard import SHARDS, Answer, Shard
-from paceline.engines.torch.wire import HEADER_BYTES, Request, WireError
+from paceline.engines.torch.frames import HEARTBEAT_MS, LINGER_MS, receive, send
+from paceline.engines.torch.neighbours import ServerSide, SharedRowsSide, SharedServerSide
+from paceline.engines.torch.shard import Answer, AsyncShard, Plan, Shard, SyncShard
+from paceline.engines.torch.wire import HEADER_BYTES, Buffer, Request, WireError
 from paceline.train.context import Outcome, TaskContext
-from paceline.train.flat import flatten, shards
 from paceline.train.recorder import clock_ns
+from paceline.workloads.parameters import first_values
 
 _log = logging.getLogger(__name__)
 _MOST_IO_THREADS = 4
 
 
 def serve(context: TaskContext) -> Outcome:
-    job = context.job
-    shard = _shard(context)
+    job, model = context.job, context.workload.model
+    buckets = cut(model.size, job.servers)[job.index]
     # Most of a server's work is in these threads; with one for all, workers queue for it while a core idles.
     sockets = zmq.Context(io_threads=min(job.workers, _MOST_IO_THREADS))
     router = sockets.socket(zmq.ROUTER)
     router.linger = LINGER_MS
     router.setsockopt(zmq.ROUTER_MANDATORY, 1)
     router.setsockopt(zmq.ROUTER_HANDOVER, 1)
-    router.setsockopt(zmq.MAXMSGSIZE, shard.values.nbytes + HEADER_BYTES + 1024)
+    router.setsockopt(zmq.MAXMSGSIZE, _largest_message(context, buckets))
     router.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
     authenticator = guard(sockets, router, job)
     port = router.bind_to_random_port(f"tcp://{job.address}")
     try:
-        context.rendezvous.meet({"parameters": f"tcp://{job.address}:{port}"})
+        side = _meet(context, buckets, f"tcp://{job.address}:{port}")
+        shard = _shard(context, buckets, side)
         context.rendezvous.start_together()
         started = clock_ns()
-        _answer_until_done(router, shard)
+        _answer_until_done(router, shard, side)
     finally:
         authenticator.stop()
         router.close()
@@ -41,48 +44,63 @@ def serve(context: TaskContext) -> Outcome:
     return Outcome(updates=shard.updates, started_ns=started, ended_ns=clock_ns())
 
 
-def _shard(context: TaskContext) -> Shard:
+def _meet(context: TaskContext, buckets: list[Bucket], address: str) -> ServerSide:
     job, model = context.job, context.workload.model
-    values = flatten(model.initial(job.seed))
-    mine = shards(values.size, job.servers)[job.index]
-    return SHARDS[job.strategy](
-        values[mine].copy(),
+    peers = context.rendezvous.meet({"parameters": address})
+    part = slice(buckets[-1].part.start, buckets[0].part.stop)
+    first = first_values(model.parameters, job.seed, part)
+    if job.transport == "memory" and model.by_rows:
+        return SharedRowsSide(first, job, model.by_rows.rows(job.batch), peers)
+    if job.transport == "memory":
+        return SharedServerSide(first, part, job, model.size, peers)
+    return ServerSide(first, steady=job.synchronous)
+
+
+def _shard(context: TaskContext, buckets: list[Bucket], side: ServerSide) -> Shard:
+    job = context.job
+    plan = Plan(
+        buckets=[bucket.within for bucket in buckets],
         lr=job.lr,
+        momentum=job.momentum,
         workers=[f"w{number}" for number in range(job.workers)],
         limit=job.update_limit,
         counts=job.index == 0,
     )
+    if not job.synchronous:
+        return AsyncShard(side, plan)
+    by_messages = job.transport != "memory" and not context.workload.model.by_rows
+    return SyncShard(side, plan, fold=by_messages and len(buckets) > 1)
 
 
-def _answer_until_done(router: "zmq.Socket[bytes]", shard: Shard) -> None:
-    large = shard.values.nbytes >= ZERO_COPY_BYTES
+def _largest_message(context: TaskContext, buckets: list[Bucket]) -> int:
+    sparse = context.workload.model.by_rows
+    rows = sparse.rows(context.job.batch) if sparse else 0
+    return max(4 * rows, min(BUCKET_BYTES, 4 * buckets[0].size)) + HEADER_BYTES + 1024
+
+
+def _answer_until_done(router: "zmq.Socket[bytes]", shard: Shard, side: ServerSide) -> None:
     while not shard.done:
         worker = router.recv()
         try:
-            message = _only_frame(router, large=large)
-            answers = shard.handle(worker, *Request.unpack(message))
+            answers = shard.handle(worker, *_request(router))
         except WireError as error:
             _log.warning("dropped a message from %r: %s", worker, error)
             continue
         for answer in answers:
-            _send(router, shard, answer, large=large)
+            _send(router, side, answer)
 
 
-def _only_frame(router: "zmq.Socket[bytes]", *, large: bool) -> bytes | memoryview:
-    """What follows the sender's name; a message of any other number of frames is read to its end and refused."""
-    frames = []
-    while router.getsockopt(zmq.RCVMORE):
-        frames.append(receive(router, large=large))
-    if len(frames) != 1:
-        raise WireError(f"{len(frames)} frames")
-    return frames[0]
+def _request(router: "zmq.Socket[bytes]") -> tuple[Request, Buffer]:
+    """What follows the sender's name."""
+    if not router.getsockopt(zmq.RCVMORE):
+        raise WireError("an empty message")
+    return Request.unpack(receive(router))
 
 
-def _send(router: "zmq.Socket[bytes]", shard: Shard, answer: Answer, *, large: bool) -> None:
-    # pack() copies: the values change with the next update, and the socket may not have sent these by then.
-    message = answer.reply.pack(shard.values if answer.with_values else b"")
+def _send(router: "zmq.Socket[bytes]", side: ServerSide, answer: Answer) -> None:
+    values = answer.payload if answer.part is None else side.deliver(answer.worker, answer.part)
     try:
         router.send(answer.worker, zmq.SNDMORE)
-        send(router, message, large=large)
+        send(router, answer.reply.head(), values)
     except zmq.ZMQError as error:
         _log.warning("worker %r is gone: %s", answer.worker, error)

@@ -1,38 +1,56 @@
 """A parameter server's decisions, without any socket: requests in, answers out.
 
-A shard holds a part of the parameters. Shard 0 also counts: it hands out leave to make a step only
-as often as there are updates to make, so that a run of N updates applies exactly N on every shard.
+A shard holds a part of the parameters, in buckets that are pushed and answered one by one. Shard 0 also counts: it
+hands out leave to make a step only as often as there are updates to make, so that a run of N updates applies exactly
+N on every shard.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
 
-from paceline.engines.torch.wire import Op, Reply, Request, WireError
-from paceline.train.flat import Vector
+from paceline.engines.torch.descent import BlockDescent, Rows
+from paceline.engines.torch.neighbours import ServerSide
+from paceline.engines.torch.wire import Buffer, Op, Reply, Request, WireError, Worker
 from paceline.train.recorder import clock_ns
-
-Worker = bytes
+from paceline.workloads.parameters import Vector
 
 
 class Answer(msgspec.Struct, frozen=True):
     worker: Worker
     reply: Reply
-    with_values: bool = True
+    part: slice | None = None
+    """The values to go with it."""
+    payload: Buffer = b""
+    """Or what else."""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a shard is told."""
+
+    buckets: Sequence[slice]
+    lr: float
+    momentum: float = 0.0
+    workers: Sequence[str]
+    limit: int | None = None
+    """Updates to make; None: no leave is needed."""
+    counts: bool = True
 
 
 class Shard:
-    def __init__(self, values: Vector, *, lr: float, workers: Iterable[str], limit: int | None, counts: bool) -> None:
-        self.values = values
+    def __init__(self, side: ServerSide, plan: Plan) -> None:
+        self.values, self._side = side.values, side
         self.updates = 0
-        self._rate = np.float32(lr)
-        self._scratch = np.empty_like(values)
-        self._workers = {name.encode() for name in workers}
-        self._chief = next(iter(sorted(self._workers)))
+        self._buckets = plan.buckets
+        self._descent = BlockDescent(side.values, plan.lr, plan.momentum)
+        self._order = [name.encode() for name in plan.workers]
+        self._workers = set(self._order)
+        self._chief = self._order[0]
         self._left: set[Worker] = set()
         self._unstarted = set(self._workers)
-        self._leaves = limit if counts else None
+        self._leaves = plan.limit if plan.counts else None
         self._stopped = False
         self._final_asked = False
 
@@ -40,20 +58,25 @@ class Shard:
     def done(self) -> bool:
         return self._left == self._workers
 
-    def handle(self, worker: Worker, request: Request, payload: memoryview | bytes) -> list[Answer]:
+    def handle(self, worker: Worker, request: Request, payload: Buffer) -> list[Answer]:
         """The answers that are now due; WireError if the request is not for this shard."""
         if worker not in self._workers:
             raise WireError(f"unknown worker {worker!r}")
         match request.op:
-            case Op.PULL:
-                return [Answer(worker, Reply(self.updates, self._grant(worker)))]
             case Op.PUSH:
-                if len(payload) != self.values.nbytes:
-                    raise WireError(f"{len(payload)} bytes for a shard of {self.values.nbytes}")
-                return self._push(worker, request.version, np.frombuffer(payload, np.float32))
+                part = self._part(request.bucket)
+                return self._push(worker, request, part, self._side.gradient(worker, part, payload))
+            case Op.PULL:
+                more = self._grant(worker) if request.bucket == 0 else True
+                return [Answer(worker, Reply(self.updates, more, bucket=request.bucket), self._part(request.bucket))]
+            case Op.PUSH_ROWS:
+                return self._push_rows(worker, request, self._side.lanes.given(worker, request.bucket, payload))
+            case Op.PULL_ROWS:
+                self._side.lanes.want(worker, request.bucket, payload)
+                return [Answer(worker, Reply(self.updates, more=True), payload=self._side.lanes.rows(worker))]
             case Op.STOP:
                 self._stopped = True
-                return [*self._release(), Answer(worker, Reply(self.updates, more=False), with_values=False)]
+                return [*self._release(), Answer(worker, Reply(self.updates, more=False))]
             case Op.FINAL:
                 self._final_asked = True
                 return self._final()
@@ -61,17 +84,20 @@ class Shard:
                 self._left.add(worker)
                 return self._final()
 
-    def _push(self, worker: Worker, version: int, gradient: Vector) -> list[Answer]:
+    def _push(self, worker: Worker, request: Request, part: slice, gradient: Vector) -> list[Answer]:
+        raise NotImplementedError
+
+    def _push_rows(self, worker: Worker, request: Request, rows: Rows) -> list[Answer]:
         raise NotImplementedError
 
     def _release(self) -> list[Answer]:
         """Answers to workers that wait for an update that will not come."""
         return []
 
-    def _descend(self, gradient: Vector, scale: float = 1.0) -> None:
-        np.multiply(gradient, self._rate * np.float32(scale), out=self._scratch)
-        np.subtract(self.values, self._scratch, out=self.values)
-        self.updates += 1
+    def _part(self, bucket: int) -> slice:
+        if bucket >= len(self._buckets):
+            raise WireError(f"bucket {bucket} of {len(self._buckets)}")
+        return self._buckets[bucket]
 
     def _grant(self, worker: Worker) -> bool:
         """Leave to make one step, if any is left once every worker has had its first."""
@@ -93,49 +119,101 @@ class Shard:
 
 
 class AsyncShard(Shard):
-    """Every push is an update at once."""
+    """Every push is an update at once, bucket by bucket; it counts with its last bucket."""
 
-    def _push(self, worker: Worker, version: int, gradient: Vector) -> list[Answer]:
-        staleness = self.updates - version
-        self._descend(gradient)
-        return [Answer(worker, Reply(self.updates, self._grant(worker), staleness=staleness))]
+    def __init__(self, side: ServerSide, plan: Plan) -> None:
+        super().__init__(side, plan)
+        self._pushed: dict[Worker, int] = {}
+
+    def _push(self, worker: Worker, request: Request, part: slice, gradient: Vector) -> list[Answer]:
+        self._descent.step(part, [gradient])
+        # Backward finds buckets in an order of its own: the last one is known by the count.
+        pushed = self._pushed.get(worker, 0) + 1
+        if pushed < len(self._buckets):
+            self._pushed[worker] = pushed
+            return [Answer(worker, Reply(self.updates, more=True, bucket=request.bucket), part)]
+        self._pushed[worker] = 0
+        return [Answer(worker, self._counted(worker, request), part)]
+
+    def _push_rows(self, worker: Worker, request: Request, rows: Rows) -> list[Answer]:
+        self._descent.step_rows([rows])
+        return [Answer(worker, self._counted(worker, request), payload=self._side.lanes.rows(worker))]
+
+    def _counted(self, worker: Worker, request: Request) -> Reply:
+        staleness = self.updates - request.version
+        self.updates += 1
+        return Reply(self.updates, self._grant(worker), staleness=staleness, bucket=request.bucket)
 
 
 class SyncShard(Shard):
-    """An update is the mean of one gradient from each worker, added up in the workers' order."""
+    """An update is the mean of one gradient from each worker."""
 
-    def __init__(self, values: Vector, *, lr: float, workers: Iterable[str], limit: int | None, counts: bool) -> None:
-        # All workers know the limit and stop at it together: nothing to hand out.
-        super().__init__(values, lr=lr, workers=workers, limit=None, counts=counts)
-        self._order = sorted(self._workers, key=lambda name: (len(name), name))
-        self._gradients: dict[Worker, Vector] = {}
-        self._arrived_ns: dict[Worker, int] = {}
+    def __init__(self, side: ServerSide, plan: Plan, *, fold: bool = False) -> None:
+        # The limit is left out: all workers know it and stop at it together.
+        super().__init__(side, msgspec.structs.replace(plan, limit=None))
+        self._held: list[dict[Worker, Any]] = [{} for _ in self._buckets]
+        self._arrived_ns: list[dict[Worker, int]] = [{} for _ in self._buckets]
+        self._open = len(self._buckets)
+        """Buckets that the coming update still lacks."""
+        # A worker may be a whole gradient ahead of the others. Of a large model only the sum is kept; the order in
+        # which it is added up, and with it the last bit, is then left to chance.
+        self._sums = np.empty_like(side.values) if fold else None
 
-    def _push(self, worker: Worker, version: int, gradient: Vector) -> list[Answer]:
+    def _push(self, worker: Worker, request: Request, part: slice, gradient: Vector) -> list[Answer]:
+        if self._sums is None:
+            return self._gather(worker, request, gradient, part)
+        total, held = self._sums[part], self._held[request.bucket]
+        if not self._stopped and not held:
+            total[:] = gradient
+        elif not self._stopped and worker not in held:
+            total += gradient
+        return self._gather(worker, request, total, part)
+
+    def _push_rows(self, worker: Worker, request: Request, rows: Rows) -> list[Answer]:
+        return self._gather(worker, msgspec.structs.replace(request, bucket=0), rows, None)
+
+    def _gather(self, worker: Worker, request: Request, gradient: Any, part: slice | None) -> list[Answer]:
+        held, arrived = self._held[request.bucket], self._arrived_ns[request.bucket]
         if self._stopped:
-            return [Answer(worker, Reply(self.updates, more=False, applied=False))]
-        if worker in self._gradients:
+            return [Answer(worker, Reply(self.updates, more=False, applied=False, bucket=request.bucket))]
+        if worker in held:
             raise WireError(f"{worker!r} pushed twice for update {self.updates + 1}")
-        self._gradients[worker] = gradient
-        self._arrived_ns[worker] = clock_ns()
-        if len(self._gradients) < len(self._order):
+        held[worker], arrived[worker] = gradient, clock_ns()
+        if len(held) < len(self._order):
             return []
-        total = self._gradients[self._order[0]].copy()
-        for name in self._order[1:]:
-            total += self._gradients[name]
-        self._descend(total, 1 / len(self._order))
-        return self._answer_all(applied=True)
+        self._apply(request.bucket, part)
+        self._open -= 1
+        if part is None or not self._open:
+            self.updates += 1
+            self._open = len(self._buckets)
+        return self._answer(request.bucket, part, applied=True)
+
+    def _apply(self, bucket: int, part: slice | None) -> None:
+        gradients = [self._held[bucket][name] for name in self._order]
+        if part is None:
+            self._descent.step_rows(gradients)
+        elif self._sums is None:
+            self._descent.step(part, gradients)
+        else:
+            self._descent.step(part, gradients[:1], of=len(gradients))
 
     def _release(self) -> list[Answer]:
-        return self._answer_all(applied=False)
+        return [answer for bucket in range(len(self._buckets)) for answer in self._answer(bucket, None, applied=False)]
 
-    def _answer_all(self, *, applied: bool) -> list[Answer]:
-        now = clock_ns()
+    def _answer(self, bucket: int, part: slice | None, *, applied: bool) -> list[Answer]:
+        """To all who pushed this bucket."""
+        now, arrived = clock_ns(), self._arrived_ns[bucket]
+        by_rows = applied and part is None
         answers = [
-            Answer(name, Reply(self.updates, more=applied, applied=applied, waited_ns=now - self._arrived_ns[name]))
-            for name in self._gradients
+            Answer(
+                name,
+                Reply(self.updates, applied, applied, waited_ns=now - arrived[name], bucket=bucket),
+                part,
+                self._side.lanes.rows(name) if by_rows else b"",
+            )
+            for name in self._held[bucket]
         ]
-        self._gradients.clear()
+        self._held[bucket].clear()
         return answers
 
 

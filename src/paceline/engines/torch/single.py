@@ -1,26 +1,29 @@
 """One worker by itself: the baseline."""
 
-from paceline.engines.torch.network import Network
-from paceline.train.batches import Images, Labels
+from paceline.data.batches import Batch
+from paceline.engines.torch.network import Descent, Network
 from paceline.train.context import TaskContext
 from paceline.train.strategy import Predictor, Step
-from paceline.workloads.model import Parameters
+from paceline.workloads.parameters import Parameters
 
 
 class Single:
     def __init__(self, context: TaskContext) -> None:
         job = context.job
-        self._recorder, self._lr = context.recorder, job.lr
-        self._network = Network.ready(context.workload.model, job.seed, job.batch)
+        self._recorder = context.recorder
+        self._network = Network.first(context)
+        self._descent = Descent(self._network.tensors, job.lr, job.momentum)
+        # Computed once, so that lazy set-up is over before the clock starts.
+        self._network.differentiate(context.workload.model.blank(job.batch))
         self._updates = 0
 
     def start(self) -> bool:
         return True
 
-    def step(self, x: Images, y: Labels) -> Step:
+    def step(self, batch: Batch) -> Step:
         with self._recorder.compute:
-            loss = self._network.differentiate(x, y)
-            self._network.descend(self._lr)
+            loss = self._network.differentiate(batch)
+            self._descent.step()
         self._updates += 1
         return Step(loss, self._updates)
 

@@ -1,6 +1,7 @@
-"""What workers and parameter servers say to each other: a fixed header, then raw float32 values. No pickle."""
+"""What workers and parameter servers say to each other: a fixed header, then raw values. No pickle."""
 
 import struct
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -8,24 +9,30 @@ import msgspec
 
 Buffer = Any
 """Bytes, or whatever has a buffer of them."""
+Worker = bytes
+"""A worker's name."""
 
 
 class Op(IntEnum):
     PULL = 1
-    """Give me the parameters and leave to make a step."""
+    """Give me a bucket of the parameters, and leave to make a step."""
     PUSH = 2
-    """Here is my gradient; give me the parameters and leave for the next step."""
+    """Here is a bucket of my gradient; give me its parameters and, with the last one, leave for the next step."""
     STOP = 3
     """From the chief: no further updates."""
     FINAL = 4
-    """From the chief: the parameters, once all others have left."""
+    """From the chief: tell me once all others have left."""
     LEAVE = 5
     """I make no more steps."""
+    PULL_ROWS = 6
+    """Give me the values at these indices."""
+    PUSH_ROWS = 7
+    """Here are gradients for the values at these indices, and leave for the next step."""
 
 
-_REQUEST = struct.Struct("<4sB3xQ")
-_REPLY = struct.Struct("<4sBB2xQqQ")
-_MAGIC = b"PLP1"
+_REQUEST = struct.Struct("<4sB3xIQ")
+_REPLY = struct.Struct("<4sBB2xIQqQ")
+_MAGIC = b"PLP2"
 HEADER_BYTES = max(_REQUEST.size, _REPLY.size)
 
 
@@ -37,19 +44,21 @@ class Request(msgspec.Struct, frozen=True):
     op: Op
     version: int = 0
     """The update count of the parameters the gradient was computed from."""
+    bucket: int = 0
+    """With rows: how many indices there are before the values."""
 
-    def pack(self, values: Buffer = b"") -> bytes:
-        # One frame: header and values apart would be encrypted, sent and woken up for twice.
-        return b"".join((_REQUEST.pack(_MAGIC, self.op, self.version), values))
+    def head(self) -> bytes:
+        return _REQUEST.pack(_MAGIC, self.op, self.bucket, self.version)
 
     @classmethod
-    def unpack(cls, data: bytes | memoryview) -> tuple["Request", memoryview]:
+    def unpack(cls, frames: Sequence[Buffer]) -> tuple["Request", Buffer]:
+        data = frames[0]
         if len(data) < _REQUEST.size:
             raise WireError(f"a request of {len(data)} bytes")
-        magic, op, version = _REQUEST.unpack_from(data)
+        magic, op, bucket, version = _REQUEST.unpack_from(data)
         if magic != _MAGIC or op not in _OPS:
             raise WireError("not a request")
-        return cls(_OPS[op], version), memoryview(data)[_REQUEST.size :]
+        return cls(_OPS[op], version, bucket), _rest(frames, _REQUEST.size)
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -62,19 +71,25 @@ class Reply(msgspec.Struct, frozen=True):
     staleness: int = -1
     waited_ns: int = 0
     """How long the server held the answer back for other workers."""
+    bucket: int = 0
 
-    def pack(self, values: Buffer = b"") -> bytes:
-        header = _REPLY.pack(_MAGIC, self.more, self.applied, self.update, self.staleness, self.waited_ns)
-        return b"".join((header, values))
+    def head(self) -> bytes:
+        return _REPLY.pack(_MAGIC, self.more, self.applied, self.bucket, self.update, self.staleness, self.waited_ns)
 
     @classmethod
-    def unpack(cls, data: bytes | memoryview) -> tuple["Reply", memoryview]:
+    def unpack(cls, frames: Sequence[Buffer]) -> tuple["Reply", Buffer]:
+        data = frames[0]
         if len(data) < _REPLY.size:
             raise WireError(f"a reply of {len(data)} bytes")
-        magic, more, applied, update, staleness, waited_ns = _REPLY.unpack_from(data)
+        magic, more, applied, bucket, update, staleness, waited_ns = _REPLY.unpack_from(data)
         if magic != _MAGIC:
             raise WireError("not a reply")
-        return cls(update, bool(more), bool(applied), staleness, waited_ns), memoryview(data)[_REPLY.size :]
+        return cls(update, bool(more), bool(applied), staleness, waited_ns, bucket), _rest(frames, _REPLY.size)
+
+
+def _rest(frames: Sequence[Buffer], header: int) -> Buffer:
+    """The values: in a frame of their own, or behind the header."""
+    return frames[1] if len(frames) > 1 else memoryview(frames[0])[header:]
 
 
 _OPS = {int(op): op for op in Op}

@@ -1,0 +1,115 @@
+"""Every workload, engine and strategy by real training: all cells in the slow tests, some of each in the others."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import paceline
+from paceline.engines.registry import ENGINES
+from paceline.plan.catalog import STRATEGIES
+from paceline.store.result import Result
+from paceline.workloads.registry import WORKLOADS, workload
+
+LAYOUTS = {"single": "w", "ps-sync": "pw w", "ps-async": "pw w", "allreduce": "w w"}
+ALWAYS = {
+    ("sparse-logreg:sparse", "torch", "ps-sync"),
+    ("sparse-logreg:sparse", "torch", "ps-async"),
+    ("sparse-logreg:sparse", "tensorflow", "ps-sync"),
+    ("sparse-logreg:sparse", "tensorflow", "ps-async"),
+    ("sparse-logreg:dense", "torch", "ps-async"),
+    ("alexnet:cifar", "torch", "ps-sync"),
+    ("alexnet:cifar", "torch", "allreduce"),
+    ("alexnet:cifar", "tensorflow", "ps-async"),
+    ("autoencoder:small", "tensorflow", "allreduce"),
+    ("autoencoder:large", "torch", "ps-sync"),
+    ("autoencoder:large", "tensorflow", "ps-sync"),
+    ("spatial-transformer:small", "tensorflow", "ps-sync"),
+    ("spatial-transformer:small", "torch", "allreduce"),
+    ("spatial-transformer:large", "torch", "ps-async"),
+}
+
+
+def cells() -> list[Any]:
+    found = []
+    for sizes in WORKLOADS.values():
+        for one in sizes.values():
+            for engine in ENGINES:
+                for strategy in STRATEGIES:
+                    if strategy not in one.refused:
+                        cell = (one.title, engine, strategy)
+                        marks = [] if cell in ALWAYS else [pytest.mark.slow]
+                        found.append(pytest.param(*cell, marks=marks, id=" ".join(cell)))
+    return found
+
+
+def train(tmp_path: Path, title: str, **fields: Any) -> Result:
+    (result,) = paceline.run(title, runs=str(tmp_path / "runs"), **fields)
+    return result
+
+
+@pytest.mark.parametrize(("title", "engine", "strategy"), cells())
+def test_a_cell_trains(tmp_path: Path, title: str, engine: str, strategy: str) -> None:
+    name, _, size = title.partition(":")
+    heavy = workload(name, size).model.size > 1_000_000 and not workload(name, size).model.by_rows
+    steps, batch = (4, 4) if heavy else (30, 20)
+    result = train(
+        tmp_path, title, engine=engine, strategy=strategy, layout=LAYOUTS[strategy], batch=batch, stop=f"steps={steps}"
+    )
+    assert (result.status, result.reason) == ("ok", None)
+    assert result.updates == steps
+    assert all(worker.steps > 0 for worker in result.workers)
+    assert result.final.loss is not None
+    assert (result.final.accuracy is None) == (name == "autoencoder")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("strategy", "layout"), [("ps-sync", "pw w"), ("allreduce", "w w")])
+def test_lenet_on_two_workers_is_lenet_on_one(tmp_path: Path, engine: str, strategy: str, layout: str) -> None:
+    together = train(
+        tmp_path, "lenet", engine=engine, strategy=strategy, layout=layout, batch=25, stop="steps=60", lr=0.05
+    )
+    alone = train(tmp_path, "lenet", engine="torch", batch=50, stop="steps=60", lr=0.05)
+    assert together.examples == alone.examples == 3_000
+    assert together.final.loss == pytest.approx(alone.final.loss, rel=2e-2)
+
+
+def test_the_same_global_batch_gives_the_same_loss_on_one_two_and_three_workers(tmp_path: Path) -> None:
+    """With dropout and momentum: a sum that should be a mean would show three times over."""
+    found = [
+        train(tmp_path, "alexnet:cifar", strategy=strategy, layout=layout, batch=batch, stop="steps=3").final.loss
+        for strategy, layout, batch in (
+            ("single", "w", 12),
+            ("ps-sync", "pw w", 6),
+            ("ps-sync", "pw w w", 4),
+            ("allreduce", "w w w", 4),
+        )
+    ]
+    assert found == pytest.approx([found[0]] * len(found), abs=1e-4)
+
+
+def test_sparse_regression_learns_what_the_base_rate_does_not_know(tmp_path: Path) -> None:
+    result = train(tmp_path, "sparse-logreg", strategy="ps-async", layout="pw w", stop="steps=3000")
+    assert result.final.auc is not None
+    assert result.final.auc > 0.7
+    assert result.final.accuracy is not None
+    assert result.final.accuracy > 0.77  # Always saying no is right in three of four.
+
+
+@pytest.mark.parametrize(("strategy", "layout"), [("ps-sync", "pw pw"), ("ps-async", "pw w")])
+@pytest.mark.parametrize("title", ["lenet", "sparse-logreg"])
+def test_memory_and_messages_carry_the_same(tmp_path: Path, title: str, strategy: str, layout: str) -> None:
+    """One worker's pushes in async, or all in sync: the same numbers whichever way they go."""
+    layout = layout if strategy == "ps-sync" else "pw"
+    losses = [
+        train(tmp_path, title, strategy=strategy, layout=layout, batch=20, stop="steps=40", transport=way).final.loss
+        for way in ("memory", "tcp")
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_fewer_examples_are_used_again_and_again(tmp_path: Path) -> None:
+    few = train(tmp_path, "logreg", examples=100, batch=50, stop="epochs=40")
+    assert few.updates == 80
+    assert few.final.accuracy is not None
+    assert 0.5 < few.final.accuracy < 0.85
