@@ -1,11 +1,30 @@
 """Train a model on a cluster, measure every step on every host, and see what sets the pace."""
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from paceline.data.batches import Share
     from paceline.store.result import Result
+    from paceline.workloads.functions import TensorFunction
+    from paceline.workloads.model import Model
+    from paceline.workloads.workload import Workload
 
-__all__ = ["run"]
+__all__ = ["Model", "Share", "TensorFunction", "Workload", "run"]
+
+# Loaded when first used: `paceline --help` has no time for them.
+_HOMES = {
+    "Model": "paceline.workloads.model",
+    "Share": "paceline.data.batches",
+    "TensorFunction": "paceline.workloads.functions",
+    "Workload": "paceline.workloads.workload",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'paceline' has no attribute '{name}'")
 
 
 def run(workload: str, **fields: Any) -> "list[Result]":

@@ -2,7 +2,7 @@
 
 PacelineError
 ├── UsageError        refused before anything started (exit 2): one line, what is wrong, what to do
-│   ├── SpecError     the request itself is malformed
+│   ├── SpecError     the request itself is malformed (UserCodeError: a user's own workload is)
 │   ├── PlanError     the request is well-formed but cannot work
 │   ├── HostError     the hosts asked for cannot be had here
 │   ├── DataError     a data set is missing or not what it claims to be
@@ -27,6 +27,14 @@ class UsageError(PacelineError):
 
 class SpecError(UsageError):
     pass
+
+
+class UserCodeError(SpecError):
+    """A user's own workload cannot be loaded; where that went wrong is worth more than a line."""
+
+    def __init__(self, line: str, traceback: str) -> None:
+        super().__init__(line)
+        self.traceback = traceback
 
 
 class PlanError(UsageError):

@@ -1,7 +1,7 @@
 """The way of a request: spec, plan, hosts, agents, tasks, store, result. Read this first."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -27,7 +27,9 @@ from paceline.store.paths import check_writable, runs_of_sweep
 from paceline.store.result import Result
 from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
-from paceline.workloads.registry import WORKLOADS
+from paceline.workloads.model import CLASSIFIES
+from paceline.workloads.own import is_own
+from paceline.workloads.registry import WORKLOADS, sizes_of, workload
 from paceline.workloads.workload import Workload
 
 _LINUX = sys.platform == "linux"
@@ -37,7 +39,9 @@ View = Callable[[RunPlan, int, int], AbstractContextManager[Watch]]
 
 def plan(experiment: Experiment) -> list[RunPlan]:
     """Every run of the request, placed; refused as a whole if any of them cannot work."""
-    plans = [place(spec, catalog()) for spec in expand(experiment)]
+    specs = expand(experiment)
+    choices = catalog({spec.workload for spec in specs})
+    plans = [place(spec, choices) for spec in specs]
     for one in plans:
         HOSTS[one.spec.hosts].check(host_requests(one))
     if not plans:
@@ -55,7 +59,7 @@ def run(
     plans = plan(experiment)
     runs = Path(experiment.runs)
     check_writable(runs)
-    ready = {name: data.ensure(name, say) for name in {_workload(one).dataset for one in plans}}
+    ready = {name: _ensure(name, say) for name in {_workload(one).dataset for one in plans}}
     done = _done_before(runs, experiment.name) if experiment.name else []
     results = []
     with listen() as interrupts:
@@ -75,8 +79,9 @@ def run(
     return results
 
 
-def catalog() -> Catalog:
-    """What there is to choose from on this machine."""
+def catalog(asked: Iterable[str] = ()) -> Catalog:
+    """What there is to choose from on this machine; users' own workloads are there if they are asked for."""
+    own = {name: sizes_of(name) for name in asked if is_own(name)}
     return Catalog(
         engines={
             name: EngineFacts(
@@ -90,26 +95,31 @@ def catalog() -> Catalog:
         workloads={
             name: {
                 size: WorkloadFacts(
-                    train_examples=workload.train_examples,
-                    engines=frozenset(ENGINES),
-                    has_accuracy=workload.model.loss != "reconstruction",
-                    refused=workload.refused,
+                    train_examples=one.train_examples,
+                    engines=one.engines or frozenset(ENGINES),
+                    has_accuracy=one.trained_for in CLASSIFIES,
+                    trains=one.blocks is None,
+                    refused=one.refused,
                 )
-                for size, workload in sizes.items()
+                for size, one in sizes.items()
             }
-            for name, sizes in WORKLOADS.items()
+            for name, sizes in {**WORKLOADS, **own}.items()
         },
         hosts=frozenset(HOSTS),
         neighbours=frozenset(name for name, kind in HOSTS.items() if kind.shares_one_machine and _LINUX),
     )
 
 
+def _ensure(name: str | None, say: Callable[[str], None]) -> Ready:
+    return data.ensure(name, say) if name else Ready(paths=(), source="the workload's own", synthetic=False)
+
+
 def _workload(one: RunPlan) -> Workload:
-    return WORKLOADS[one.spec.workload][one.size]
+    return workload(one.spec.workload, one.size)
 
 
 def _run_one(one: RunPlan, ready: Ready, runs: Path, name: str | None, watch: Watch, interrupts: Interrupts) -> Result:
-    writer = RunWriter(runs, name or one.spec.workload, one)
+    writer = RunWriter(runs, name or _workload(one).name, one)
     try:
         writer.event("created", **_created(one, ready), clock_zero_ns=writer.zero_ns)
         try:
@@ -140,6 +150,7 @@ def _created(one: RunPlan, ready: Ready) -> Mapping[str, Any]:
         "layout": str(one.layout),
         "places": msgspec.to_builtins(one.places),
         "synchronous": one.synchronous,
+        "trains": one.trains,
         "data": ready.source,
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"paceline": version("paceline"), one.spec.engine: ENGINES[one.spec.engine].version},

@@ -22,7 +22,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("logrge", "did you mean logreg?"),
+        ("logrge", "did you mean logreg"),
         ("logreg --engine pytorch", "did you mean torch?"),
         ("logreg --strategy async", "ps-async"),
         ("logreg --strategy ps-async --layout pwx", "cluster"),

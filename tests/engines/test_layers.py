@@ -15,7 +15,7 @@ from paceline.workloads.model import Model
 from paceline.workloads.parameters import Vector, first_values, views
 from paceline.workloads.registry import WORKLOADS
 
-MODELS = {workload.title: workload.model for sizes in WORKLOADS.values() for workload in sizes.values()}
+MODELS = {one.title: one.model for sizes in WORKLOADS.values() for one in sizes.values() if one.model}
 
 
 def random_batch(model: Model, size: int) -> Batch:

@@ -19,13 +19,14 @@ from paceline.train.context import Job, Outcome, TaskContext
 from paceline.train.recorder import Recorder
 from paceline.workloads.registry import workload
 
+LOGREG = workload("logreg")
 SERVER_KEYS, WORKER_KEYS = new_keys()
 JOB = Job(
     run="test", task="ps0", role="ps", index=0, workers=1, servers=1, address="127.0.0.1", workload="logreg",
     size="", examples=None, momentum=0.0, transport="tcp",
     data=Ready(paths=("", "", "", ""), source="", synthetic=True), engine="torch", strategy="ps-async",
     synchronous=False, batch=10, seed=1, lr=0.5, stop=(), update_limit=None, updates_per_epoch=1, eval_every=None,
-    checkpoint_every=None,
+    eval_examples=None, checkpoint_every=None,
     threads=1, trace_every=None, record=True, secrets=SERVER_KEYS,
 )  # fmt: skip
 
@@ -56,12 +57,13 @@ class Running(msgspec.Struct):
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Running]:
+    assert LOGREG.model
     alone, outcome = Alone(), []
     nothing = np.zeros((0, 784), np.uint8)
     labels = np.zeros(0, np.int64)
     data = LabelledImages(train_x=nothing, train_y=labels, test_x=nothing, test_y=labels, scale=1.0)
     context = TaskContext(
-        job=JOB, workload=workload("logreg"), data=data, recorder=Recorder(tmp_path / "r"), rendezvous=alone
+        job=JOB, workload=LOGREG, model=LOGREG.model, data=data, recorder=Recorder(tmp_path / "r"), rendezvous=alone
     )
     thread = threading.Thread(target=lambda: outcome.append(serve(context)), daemon=True)
     thread.start()

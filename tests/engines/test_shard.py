@@ -162,10 +162,10 @@ def test_an_async_update_counts_with_its_last_bucket_whichever_that_is() -> None
     assert server.values.tolist() == [-1.0] * 4
 
 
-@pytest.mark.parametrize("fold", [False, True])
-def test_a_sync_update_is_whole_when_all_of_its_buckets_are(fold: bool) -> None:
-    plan = Plan(buckets=HALVES, lr=1.0, workers=WORKERS)
-    server = SyncShard(side(), plan, fold=fold)
+@pytest.mark.parametrize("folds", [False, True])
+def test_a_sync_update_is_whole_when_all_of_its_buckets_are(folds: bool) -> None:
+    plan = Plan(buckets=HALVES, lr=1.0, workers=WORKERS, folds=folds)
+    server = SyncShard(side(), plan)
     for worker, value in (("w0", 1.0), ("w1", 2.0), ("w2", 3.0)):
         assert push(server, worker, value, bucket=1) == {} or worker == "w2"
     assert server.values.tolist() == [-2.0, -2.0, 0.0, 0.0]
@@ -177,10 +177,10 @@ def test_a_sync_update_is_whole_when_all_of_its_buckets_are(fold: bool) -> None:
     assert server.values.tolist() == [-2.0] * 4
 
 
-@pytest.mark.parametrize("fold", [False, True])
-def test_a_stop_between_buckets_leaves_the_values_as_they_were(fold: bool) -> None:
-    plan = Plan(buckets=HALVES, lr=1.0, workers=WORKERS)
-    server = SyncShard(side(), plan, fold=fold)
+@pytest.mark.parametrize("folds", [False, True])
+def test_a_stop_between_buckets_leaves_the_values_as_they_were(folds: bool) -> None:
+    plan = Plan(buckets=HALVES, lr=1.0, workers=WORKERS, folds=folds)
+    server = SyncShard(side(), plan)
     push(server, "w1", 1.0, bucket=0)
     push(server, "w1", 1.0, bucket=1)
     answers = server.handle(b"w0", Request(Op.STOP), b"")
@@ -238,3 +238,18 @@ def test_rows_beyond_the_shard_or_never_pulled_are_refused() -> None:
         with pytest.raises(WireError, match="bytes for"):
             server.handle(b"w0", Request(Op.PUSH_ROWS, 0, bucket=count), payload)
     assert not server.values.any()
+
+
+@given(st.permutations(WORKERS), st.sampled_from([0.0, 0.9]))
+def test_folding_gives_what_holding_gives(order: list[str], momentum: float) -> None:
+    values = []
+    for folds in (False, True):
+        plan = Plan(buckets=HALVES, lr=0.5, momentum=momentum, workers=WORKERS, folds=folds)
+        server = SyncShard(side(), plan)
+        for update in (1.0, 2.0, 3.0):
+            for bucket in (1, 0):
+                for worker in order:
+                    push(server, worker, update * (1 + WORKERS.index(worker)), bucket=bucket)
+        assert server.updates == 3
+        values.append(server.values.tolist())
+    assert values[0] == pytest.approx(values[1], rel=1e-5)

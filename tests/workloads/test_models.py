@@ -8,32 +8,33 @@ from hypothesis import strategies as st
 from paceline.data.batches import Share
 from paceline.train.dropout import Masks
 from paceline.workloads.layers import Conv, Dense, Dropout, Flatten, MaxPool, Relu
-from paceline.workloads.model import Model
+from paceline.workloads.model import Model, initial
 from paceline.workloads.parameters import first_values, shards, views
-from paceline.workloads.registry import WORKLOADS, workload
+from paceline.workloads.registry import WORKLOADS
+
+MODELS = {one.title: one.model for sizes in WORKLOADS.values() for one in sizes.values() if one.model}
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "parameters"),
+    ("title", "parameters"),
     [
-        ("logreg", "", 7_850),
-        ("sparse-logreg", "sparse", 33_762_578 + 1),
-        ("sparse-logreg", "dense", 33_762_578 + 1),
-        ("lenet", "", 44_426),
-        ("alexnet", "imagenet", 61_100_840),  # The one-column form, as in the usual model zoos.
-        ("alexnet", "cifar", 23_272_266),
-        ("autoencoder", "small", 784 * 200 + 200 + 200 * 784 + 784),
-        ("autoencoder", "large", 784 * 200 + 200 + 200 * 200 + 200 + 200 * 784 + 784),
+        ("logreg", 7_850),
+        ("sparse-logreg:sparse", 33_762_578 + 1),
+        ("sparse-logreg:dense", 33_762_578 + 1),
+        ("lenet", 44_426),
+        ("alexnet:imagenet", 61_100_840),  # The one-column form, as in the usual model zoos.
+        ("alexnet:cifar", 23_272_266),
+        ("autoencoder:small", 784 * 200 + 200 + 200 * 784 + 784),
+        ("autoencoder:large", 784 * 200 + 200 + 200 * 200 + 200 + 200 * 784 + 784),
     ],
 )
-def test_parameters_are_as_many_as_known(name: str, size: str, parameters: int) -> None:
-    assert workload(name, size).model.size == parameters
+def test_parameters_are_as_many_as_known(title: str, parameters: int) -> None:
+    assert MODELS[title].size == parameters
 
 
-@pytest.mark.parametrize("title", [w.title for sizes in WORKLOADS.values() for w in sizes.values()])
+@pytest.mark.parametrize("title", MODELS)
 def test_every_model_fits_its_data_and_its_loss(title: str) -> None:
-    name, _, size = title.partition(":")
-    model = workload(name, size).model
+    model = MODELS[title]
     outputs = {"softmax": {10, 1_000}, "logistic": {1}, "reconstruction": {model.inputs[0]}}[model.loss]
     assert model.shapes[-1][0] in outputs
     batch = model.blank(3)
@@ -94,10 +95,10 @@ def test_shards_cover_everything_once_and_evenly(size: int, servers: int) -> Non
 
 
 def test_views_are_windows_into_one_vector() -> None:
-    model = workload("logreg").model
+    model = MODELS["logreg"]
     vector = first_values(model.parameters, 1)
     windows = views(vector, model.parameters)
     assert sum(window.size for window in windows.values()) == 7_850
-    assert all((windows[name] == value).all() for name, value in model.initial(1).items())
+    assert all((windows[name] == value).all() for name, value in initial(model, 1).items())
     vector[:] = 0
     assert not any(window.any() for window in windows.values())

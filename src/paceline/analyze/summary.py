@@ -11,6 +11,7 @@ from paceline.analyze.verdict import judge
 from paceline.spec.experiment import RunSpec
 from paceline.store.result import Final, Incident, Reached, Result, WorkerResult
 from paceline.store.run import Event, StoredRun
+from paceline.workloads.own import is_own
 
 _MACHINE_SCOPE = {
     "cpu": "the host's tasks",
@@ -35,6 +36,8 @@ def summarize(run: StoredRun) -> Result:
     chief: Event = outcomes.get("w0", {})
     status, reason = _status(run)
     made = sum(worker.steps for worker in workers)
+    trains = created.get("trains", True)
+    batch = spec.get("batch", 0) if trains else 0
     updates = max((worker.steps for worker in workers), default=0) if created.get("synchronous") else made
     return Result(
         run=run.paths.id,
@@ -42,24 +45,24 @@ def summarize(run: StoredRun) -> Result:
         engine=spec.get("engine", "?"),
         strategy=spec.get("strategy", "?"),
         layout=created.get("layout", "?"),
-        batch=spec.get("batch", 0),
+        batch=batch,
         seed=spec.get("seed", 0),
         repeat=spec.get("repeat", 1),
         status=status,
         reason=reason,
         tainted=any(event.get("taints") for event in run.events),
         updates=updates,
-        examples=made * spec.get("batch", 0),
+        examples=made * batch,
         train_s=round(training.seconds, 6),
         total_s=round(_total(run), 6),
         first_step_s=_first_step(steps, len(worker_tasks)),
         updates_per_s=round(training.pace(updates, synchronous=bool(created.get("synchronous"))), 4),
-        examples_per_s=round(training.pace(made, synchronous=False) * spec.get("batch", 0), 3),
+        examples_per_s=round(training.pace(made, synchronous=False) * batch, 3),
         final=_final(run.steps, chief),
         reached=_reached(chief, training.start_s),
         workers=workers,
         hosts=hosts,
-        verdict=judge(workers, hosts),
+        verdict=judge(workers, hosts, trains=trains),
         incidents=[
             Incident(t_s=event["t_s"], what=event["what"], task=event.get("task"), host=event.get("host"))
             for event in run.all("incident")
@@ -73,6 +76,7 @@ def summarize(run: StoredRun) -> Result:
         started_at=created.get("started_at", "?"),
         key=created.get("key", ""),
         other_cores_mean=round(other_cores(run.samples, start_s=training.start_s, end_s=training.end_s), 3),
+        traceback=(run.first("failed") or {}).get("traceback") if is_own(spec.get("workload", "")) else None,
         traced_steps=len(steps.filter(pl.col("traced"))),
     )
 

@@ -11,9 +11,15 @@ _REMEDY = {
     "eval": "evaluate less often (--eval-every)",
     "checkpoint": "write checkpoints less often",
 }
+_REMEDY_WITHOUT_TRAINING = {
+    **_REMEDY,
+    "pull": "have together what is used together (--size colocated); between machines, a faster link",
+    "push": "between machines, a link of less delay",
+    "wait": "even the workers out",
+}
 
 
-def judge(workers: list[WorkerResult], hosts: list[HostResult]) -> Verdict:
+def judge(workers: list[WorkerResult], hosts: list[HostResult], *, trains: bool = True) -> Verdict:
     totals: dict[str, float] = {}
     for worker in workers:
         for phase, seconds in worker.phases.items():
@@ -36,5 +42,5 @@ def judge(workers: list[WorkerResult], hosts: list[HostResult]) -> Verdict:
         where=f"{worst.task} on {worst.host}",
         share=round(totals[cause] / spent, 4),
         evidence=evidence,
-        remedy=[_REMEDY[cause]],
+        remedy=[(_REMEDY if trains else _REMEDY_WITHOUT_TRAINING)[cause]],
     )

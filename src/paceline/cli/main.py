@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from paceline.cli import compare, doctor, ls, run, show, workloads
-from paceline.errors import RunError, UsageError
+from paceline.errors import RunError, UsageError, UserCodeError
 
 app = typer.Typer(
     name="paceline",
@@ -54,6 +54,9 @@ def main() -> None:
 def run_command(arguments: list[str]) -> int:
     try:
         code = app(args=arguments, standalone_mode=False, prog_name="paceline")
+    except UserCodeError as error:
+        print(error.traceback, end="", file=sys.stderr)
+        return _refuse(str(error))
     except UsageError as error:
         return _refuse(str(error))
     except RunError as error:

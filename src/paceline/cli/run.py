@@ -75,6 +75,8 @@ def run(
         results.append(result)
         if json:
             print(encode(result).decode(), flush=True)
+        if result.traceback and not skipped:
+            console.print(result.traceback.rstrip(), markup=False, highlight=False, soft_wrap=True)
         note = "done before" if skipped else result.status
         console.print(f"  {result.run}: {note}" + (f", {result.reason}" if result.reason else ""), markup=False)
 

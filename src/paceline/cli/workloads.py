@@ -13,14 +13,14 @@ def workloads() -> int:
         table.add_column(column, justify="left" if column in ("workload", "what", "data") else "right")
     for sizes in WORKLOADS.values():
         for workload in sizes.values():
-            table.add_row(
-                workload.title,
-                workload.summary,
-                f"{workload.model.size:,}",
+            model = workload.model
+            trained = model and (
+                f"{model.size:,}",
                 workload.dataset,
                 f"{workload.train_examples:,}",
                 f"{workload.lr:g}",
                 f"{workload.momentum:g}" if workload.momentum else "",
             )
+            table.add_row(workload.title, workload.summary, *(trained or ()))
     output().print(table)
     return 0

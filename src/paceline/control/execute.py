@@ -22,7 +22,8 @@ from paceline.plan.place import RunPlan
 from paceline.store.journal import ClockOffset, TaskAdded
 from paceline.store.writer import RunWriter
 from paceline.train.context import Job, Outcome
-from paceline.workloads.registry import WORKLOADS
+from paceline.workloads.own import absolute
+from paceline.workloads.registry import workload
 
 _TICK_S = 0.1
 Watch = Callable[[Moment], None]
@@ -194,7 +195,7 @@ class Conductor:
     def _jobs(self) -> dict[str, Job]:
         plan, spec = self._plan, self._plan.spec
         server_secrets, worker_secrets = ENGINES[spec.engine].new_secrets()
-        workload = WORKLOADS[spec.workload][plan.size]
+        work = workload(spec.workload, plan.size)
         return {
             place.task: Job(
                 run=self._writer.paths.id,
@@ -204,7 +205,7 @@ class Conductor:
                 workers=len(plan.workers),
                 servers=len(plan.servers),
                 address=self._address[place.host],
-                workload=spec.workload,
+                workload=absolute(spec.workload),
                 size=plan.size,
                 data=self._data,
                 examples=spec.examples,
@@ -213,12 +214,13 @@ class Conductor:
                 synchronous=plan.synchronous,
                 batch=spec.batch,
                 seed=spec.seed,
-                lr=spec.lr if spec.lr is not None else workload.lr,
-                momentum=spec.momentum if spec.momentum is not None else workload.momentum,
+                lr=spec.lr if spec.lr is not None else work.lr,
+                momentum=spec.momentum if spec.momentum is not None else work.momentum,
                 stop=spec.stop,
                 update_limit=plan.update_limit,
                 updates_per_epoch=plan.updates_per_epoch,
                 eval_every=plan.eval_every,
+                eval_examples=spec.eval_examples,
                 checkpoint_every=spec.checkpoint_every,
                 threads=spec.threads or self._fair_threads(place.host),
                 trace_every=spec.trace_every,
@@ -235,7 +237,7 @@ class Conductor:
         mine = sum(worker.host == host for worker in workers) or 1
         machine_share = self._cores // (len(workers) if self._kind.shares_one_machine else mine)
         host_share = int((self._plan.spec.cpus or self._cores) // mine)
-        most = WORKLOADS[self._plan.spec.workload][self._plan.size].most_threads or self._cores
+        most = workload(self._plan.spec.workload, self._plan.size).most_threads or self._cores
         return max(1, min(machine_share, host_share, most))
 
     def _on_run_clock(self, task: str, outcome: Outcome) -> dict[str, Any]:

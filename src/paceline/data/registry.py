@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from paceline.data import cifar, distorted, fashion, imagenet, mnist, sparse
+from paceline.data import cifar, distorted, fashion, imagenet, mnist, nothing, sparse
 from paceline.data.batches import Examples
 from paceline.data.dataset import Ready
 from paceline.errors import DataError
@@ -16,6 +16,7 @@ _DATASETS: dict[str, ModuleType] = {
     "cifar10": cifar,
     "imagenet": imagenet,
     "sparse": sparse,
+    "none": nothing,
 }
 
 
@@ -38,7 +39,9 @@ def load(name: str, ready: Ready | None = None, examples: int | None = None) -> 
 def presence() -> dict[str, tuple[bool, str]]:
     """For each data set whether it is on this machine, and what it is or what will happen."""
     found = {}
-    for name in _DATASETS:
+    for name, module in _DATASETS.items():
+        if module is nothing:
+            continue
         ready = _on_disk(name)
         if ready is None:
             found[name] = (True, "not here yet: fetched when a run first needs it")

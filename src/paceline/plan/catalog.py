@@ -37,6 +37,8 @@ class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
     train_examples: int
     engines: frozenset[str]
     has_accuracy: bool = True
+    trains: bool = True
+    """False: it computes something else, step by step, and has no examples."""
     refused: Mapping[str, str] = {}
     """Strategies that make no sense for it, each with the reason."""
 

@@ -26,6 +26,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Updates between evaluations; None is only at the end."""
     transport: str | None = None
     """How servers and workers pass values, where there is a choice: memory or tcp."""
+    trains: bool = True
+    """False: what is computed has no examples, and so no batches."""
 
     @property
     def title(self) -> str:
@@ -47,15 +49,7 @@ def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
     facts = STRATEGIES[spec.strategy]
     layout = resolve(spec.layout or ("single" if facts.one_worker else "cluster"), needs_server=facts.has_server)
     _fits(spec, layout)
-    examples = _examples(spec, workload)
-    shard = examples // layout.workers
-    if spec.batch > shard:
-        raise PlanError(
-            f"batch {spec.batch} is larger than a worker's shard of {shard} examples "
-            f"({examples} over {layout.workers} workers): use a smaller batch or fewer workers"
-        )
-    steps_per_epoch = examples // (spec.batch * layout.workers)
-    updates_per_epoch = steps_per_epoch if facts.synchronous else steps_per_epoch * layout.workers
+    updates_per_epoch = _updates_per_epoch(spec, workload, layout)
     limited = limiting_rule(spec.stop, updates_per_epoch)
     limit = limited[0] if limited else None
     if not facts.synchronous and limit is not None and limit < layout.workers:
@@ -71,6 +65,7 @@ def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
         update_limit=limit,
         eval_every=spec.eval_every or (DEFAULT_EVAL_EVERY if wants_quality else None),
         transport=_transport(spec, catalog),
+        trains=workload.trains,
     )
 
 
@@ -100,6 +95,8 @@ def _sized(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
     workload, title = sizes[size], f"{spec.workload}:{size}".rstrip(":")
     if spec.engine not in workload.engines:
         raise PlanError(f"{title} does not run on engine {spec.engine}: use {', '.join(sorted(workload.engines))}")
+    if not workload.trains and any(rule.kind in ("loss", "accuracy") for rule in spec.stop):
+        raise PlanError(f"{title} trains nothing and has no quality to stop at: stop at steps or seconds")
     if not workload.has_accuracy and any(rule.kind == "accuracy" for rule in spec.stop):
         raise PlanError(f"{title} has no accuracy to stop at: stop at a loss")
     if spec.strategy in workload.refused:
@@ -116,6 +113,20 @@ def _transport(spec: RunSpec, catalog: Catalog) -> str | None:
     if spec.transport == "memory" and not neighbours:
         raise PlanError(f"hosts {spec.hosts} share no memory: leave out transport, or use tcp")
     return spec.transport or ("memory" if neighbours else "tcp")
+
+
+def _updates_per_epoch(spec: RunSpec, workload: WorkloadFacts, layout: Layout) -> int:
+    examples = _examples(spec, workload)
+    if not workload.trains:
+        return 1  # To go through everything once is to compute it once.
+    shard = examples // layout.workers
+    if spec.batch > shard:
+        raise PlanError(
+            f"batch {spec.batch} is larger than a worker's shard of {shard} examples "
+            f"({examples} over {layout.workers} workers): use a smaller batch or fewer workers"
+        )
+    steps = examples // (spec.batch * layout.workers)
+    return steps if STRATEGIES[spec.strategy].synchronous else steps * layout.workers
 
 
 def _examples(spec: RunSpec, workload: WorkloadFacts) -> int:

@@ -25,6 +25,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     stop: tuple[StopRule, ...]
     eval_every: int | None
     """Updates between evaluations by the chief; None: 100 if a rule needs evaluations, else only at the end."""
+    eval_examples: int | None
+    """Test examples to evaluate on, from the first; None is all."""
     checkpoint_every: int | None
     """Updates between checkpoints of the parameters by the chief; None is only at the end."""
     hosts: str
@@ -58,6 +60,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     batch: tuple[int, ...] = (100,)
     seed: tuple[int, ...] = (1,)
     eval_every: tuple[int | None, ...] = (None,)
+    eval_examples: tuple[int | None, ...] = (None,)
     checkpoint_every: tuple[int | None, ...] = (None,)
     hosts: tuple[str, ...] = ("local",)
     link: tuple[str | None, ...] = (None,)

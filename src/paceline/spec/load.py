@@ -113,6 +113,7 @@ def _check(made: Experiment) -> None:
     _whole_and_positive("batch", made.batch)
     _whole_and_positive("examples", made.examples)
     _whole_and_positive("eval-every", made.eval_every)
+    _whole_and_positive("eval_examples", made.eval_examples)
     _whole_and_positive("checkpoint-every", made.checkpoint_every)
     _whole_and_positive("threads", made.threads)
     _whole_and_positive("repeat", (made.repeat,))

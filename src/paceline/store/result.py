@@ -93,6 +93,7 @@ class Result(msgspec.Struct, kw_only=True):
     strategy: str
     layout: str
     batch: int
+    """Examples per worker and step; 0 where nothing is trained."""
     seed: int
     repeat: int
     status: Status
@@ -130,6 +131,8 @@ class Result(msgspec.Struct, kw_only=True):
     """Equal for runs of equal specs; a sweep finds its finished runs by it."""
     other_cores_mean: float = 0.0
     """Cores of the machine used by anything but the run's tasks, on average over the training."""
+    traceback: str | None = None
+    """Of a user's own workload that failed: from where its code comes in."""
     traced_steps: int = 0
     """Steps from whose traces the phases of fused steps were divided."""
     schema: int = 1

@@ -25,9 +25,8 @@ def main() -> None:
         channel.finished(_run(channel, Path(arguments.records)))
         code = 0
     except BaseException as error:
-        text = traceback.format_exc()
-        logging.getLogger("paceline").error("%s", text)
-        channel.failed(_one_line(error), text)
+        logging.getLogger("paceline").error("%s", traceback.format_exc())
+        channel.failed(_one_line(error), _traceback(error, channel))
         code = 1
     sys.stderr.flush()
     # Not sys.exit: frameworks' own threads may hang in their clean-up, and all that matters is sent.
@@ -38,18 +37,30 @@ def _run(channel: Channel, records: Path) -> Outcome:
     from paceline.data.registry import load
     from paceline.engines.registry import ENGINES
     from paceline.train.recorder import Recorder, SilentRecorder
-    from paceline.workloads.registry import WORKLOADS
+    from paceline.workloads.model import Model
+    from paceline.workloads.own import own_examples
+    from paceline.workloads.registry import workload
 
     job = channel.job
-    workload = WORKLOADS[job.workload][job.size]
+    found = workload(job.workload, job.size)
     context = TaskContext(
         job=job,
-        workload=workload,
-        data=load(workload.dataset, job.data, job.examples),
+        workload=found,
+        # One that an engine has to build itself is put here by it.
+        model=found.model or Model((1,), ()),
+        data=load(found.dataset, job.data, job.examples) if found.dataset else own_examples(found),
         recorder=(Recorder if job.record else SilentRecorder)(records),
         rendezvous=channel,
     )
     return ENGINES[job.engine].run(job.role, context)
+
+
+def _traceback(error: BaseException, channel: Channel) -> str:
+    """Of a user's own code, from where it comes in: what is above is ours."""
+    from paceline.workloads.own import is_own, users_part, where_code_is
+
+    name = channel.job.workload
+    return users_part(error, where_code_is(name)) if is_own(name) else traceback.format_exc()
 
 
 def _one_line(error: BaseException) -> str:

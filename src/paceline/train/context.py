@@ -9,6 +9,7 @@ from paceline.data.batches import Examples
 from paceline.data.dataset import Ready
 from paceline.spec.stop import StopRule
 from paceline.train.recorder import Recorder
+from paceline.workloads.model import AnyModel
 from paceline.workloads.workload import Workload
 
 
@@ -39,6 +40,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     update_limit: int | None
     updates_per_epoch: int
     eval_every: int | None
+    eval_examples: int | None
     checkpoint_every: int | None
     threads: int
     trace_every: int | None
@@ -100,6 +102,7 @@ class Rendezvous(Protocol):
 class TaskContext(msgspec.Struct, frozen=True, kw_only=True):
     job: Job
     workload: Workload
+    model: AnyModel
     data: Examples
     recorder: Recorder
     rendezvous: Rendezvous

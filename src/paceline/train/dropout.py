@@ -3,7 +3,7 @@
 import numpy as np
 
 from paceline.data.batches import Array, Share
-from paceline.workloads.model import Model
+from paceline.workloads.model import AnyModel
 
 _WORDS = 4
 """Philox makes so many 64-bit numbers a turn."""
@@ -13,7 +13,7 @@ _BYTES_A_TURN = 8 * _WORDS
 class Masks:
     """1 where a value is kept, 0 where it is dropped. An example's mask depends on its place in the order alone."""
 
-    def __init__(self, model: Model, share: Share) -> None:
+    def __init__(self, model: AnyModel, share: Share) -> None:
         self._layers = tuple(zip(model.mask_sizes, model.dropout_rates, strict=True))
         self._share = share
 

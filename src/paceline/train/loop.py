@@ -34,7 +34,7 @@ class Feeder:
     """This worker's batches, with the masks of dropout if the model has any."""
 
     def __init__(self, context: TaskContext) -> None:
-        job, model = context.job, context.workload.model
+        job, model = context.job, context.model
         share = Share(batch=job.batch, workers=job.workers, index=job.index, seed=job.seed)
         self._stream = context.data.stream(share)
         self._masks = Masks(model, share) if model.mask_sizes else None
@@ -89,7 +89,7 @@ class Chief:
 
     def __init__(self, context: TaskContext, strategy: WorkerStrategy) -> None:
         self._context, self._strategy = context, strategy
-        self._pieces = context.data.test()
+        self._pieces = _first(context.data.test(), context.job.eval_examples)
         self._every = context.job.eval_every
         self._next = self._every or math.inf
         self._next_checkpoint = context.job.checkpoint_every or math.inf
@@ -134,7 +134,7 @@ class Chief:
 
     def _leave(self, name: str) -> None:
         """The parameters as they are, as a file of the run; nothing if there are none."""
-        if self._context.workload.model.parameters:
+        if self._context.model.parameters:
             self._context.rendezvous.attach("checkpoint", name, save(self._strategy.parameters()))
 
     def _checkpoint(self, update: int) -> None:
@@ -146,7 +146,7 @@ class Chief:
         if self._last and self._last[0] == update and self._context.job.synchronous:
             evaluation = self._last[1]
         else:
-            evaluation = evaluate(self._strategy, self._context.workload.model.loss, self._pieces)
+            evaluation = evaluate(self._strategy, self._context.model.loss, self._pieces)
         self._last = (update, evaluation)
         accuracy = math.nan if evaluation.accuracy is None else evaluation.accuracy
         self._context.recorder.evaluation(start, update, evaluation.loss, accuracy, final=final)
@@ -154,3 +154,15 @@ class Chief:
 
     def _reach(self, rule: StopRule, outcome: Outcome, now_ns: int, update: int) -> None:
         outcome.reached, outcome.reached_ns, outcome.reached_update = str(rule), now_ns, update
+
+
+def _first(pieces: list[Batch], examples: int | None) -> list[Batch]:
+    """Of a test set, so many examples; all if no number is given."""
+    if examples is None:
+        return pieces
+    kept, left = [], examples
+    for piece in pieces:
+        if left > 0:
+            kept.append(Batch(tuple(array[:left] for array in piece.inputs), piece.target[:left]))
+            left -= len(kept[-1].target)
+    return kept

@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 
 from paceline.data.batches import Array, Batch
-from paceline.workloads.model import Loss
+from paceline.workloads.model import CLASSIFIES, Loss
 
 
 class Evaluation(msgspec.Struct, frozen=True):
@@ -37,12 +37,15 @@ class Tally:
                 self._scores.append((scores, y.copy()))
             case "reconstruction":
                 difference = (outputs - batch.inputs[0]).astype(np.float64)
-                self._total += float(np.einsum("ij,ij->", difference, difference)) / 2
+                self._total += float(np.square(difference).sum()) / 2
+            case "squared":
+                difference = outputs.reshape(y.shape).astype(np.float64) - y
+                self._total += float(np.square(difference).sum()) / 2
         self._examples += len(outputs)
 
     def evaluation(self) -> Evaluation:
         loss = self._total / self._examples
-        if self._loss == "reconstruction":
+        if self._loss not in CLASSIFIES:
             return Evaluation(loss)
         return Evaluation(loss, self._correct / self._examples, self._auc())
 

@@ -40,7 +40,7 @@ def run_list(results: Sequence[Result]) -> Table:
             result.engine,
             result.strategy,
             result.layout,
-            str(result.batch),
+            fmt.batch(result.batch),
             status(result),
             fmt.seconds(result.train_s),
             fmt.number(result.updates_per_s),
@@ -53,25 +53,28 @@ def comparison(results: Sequence[Result]) -> Table:
     """One row for all repeats of a configuration, as mean ± standard deviation."""
     groups = group_repeats(results)
     also = [name for name in varied(groups) if name not in _ALWAYS_SHOWN]
+    values = ["value"] if any(result.final.value is not None for result in results) else []
     table = plain_table(
         "engine", "strategy", "layout", "batch", *also, "runs", "time s", "updates/s", "examples/s", "loss",
-        "accuracy %", "to target s", "steps per worker",
+        "accuracy %", *values, "to target s", "steps per worker",
     )  # fmt: skip
-    align_right(table, "batch", "runs", "time s", "updates/s", "examples/s", "loss", "accuracy %", "to target s")
+    figures = ("time s", "updates/s", "examples/s", "loss", "accuracy %", *values, "to target s")
+    align_right(table, "batch", "runs", *figures)
     for group in groups:
         first = group.first
         table.add_row(
             first.engine,
             first.strategy,
             first.layout,
-            str(first.batch),
+            fmt.batch(first.batch),
             *[setting(first, name) for name in also],
             _counts(group),
             fmt.spread(group.spread(lambda r: r.train_s)),
             fmt.spread(group.spread(lambda r: r.updates_per_s)),
-            fmt.spread(group.spread(lambda r: r.examples_per_s)),
+            fmt.spread(group.spread(lambda r: r.examples_per_s if r.batch else None)),
             fmt.spread(group.spread(lambda r: r.final.loss), digits=4),
             fmt.spread(group.spread(lambda r: r.final.accuracy), scale=100, digits=2),
+            *[fmt.exact(first.final.value) for _ in values],
             fmt.spread(group.spread(lambda r: r.to_target_s)),
             fmt.steps_per_worker(group.ok[0] if group.ok else first),
         )

@@ -5,7 +5,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from paceline.store.result import Result, Verdict
+from paceline.store.result import Result, Verdict, WorkerResult
 from paceline.ui import format as fmt
 from paceline.ui.tables import align_right, plain_table, status
 
@@ -30,7 +30,7 @@ def _head(result: Result) -> Table:
         (
             "what",
             f"{result.title} · {result.engine} · {result.strategy} · layout '{result.layout}' "
-            f"on {result.hosts_kind} · batch {result.batch} · seed {result.seed} · repeat {result.repeat}",
+            f"on {result.hosts_kind}{_batch(result)} · seed {result.seed} · repeat {result.repeat}",
         ),
         ("settings", ", ".join(f"{k} {' '.join(v) if isinstance(v, list) else v}" for k, v in asked.items())),
         ("data", result.data),
@@ -39,12 +39,8 @@ def _head(result: Result) -> Table:
             f"{fmt.seconds(result.train_s)} training, first step after {fmt.seconds(result.first_step_s)}, "
             f"{fmt.seconds(result.total_s)} in all",
         ),
-        (
-            "pace",
-            f"{result.updates:,} updates at {fmt.number(result.updates_per_s)}/s, "
-            f"{result.examples:,} examples at {fmt.number(result.examples_per_s)}/s",
-        ),
-        ("quality", _quality(result)),
+        ("pace", _pace(result)),
+        ("quality", _quality(result)) if result.batch else ("value", fmt.exact(result.final.value)),
         (
             "reached",
             f"{reached.rule} after {fmt.seconds(reached.at_s)}, {reached.at_update:,} updates" if reached else "-",
@@ -54,6 +50,17 @@ def _head(result: Result) -> Table:
     for label, value in rows:
         table.add_row(label, Text(value) if isinstance(value, str) else value)
     return table
+
+
+def _batch(result: Result) -> str:
+    return f" · batch {result.batch}" if result.batch else ""
+
+
+def _pace(result: Result) -> str:
+    updates = f"{result.updates:,} updates at {fmt.number(result.updates_per_s)}/s"
+    if not result.batch:
+        return updates
+    return f"{updates}, {result.examples:,} examples at {fmt.number(result.examples_per_s)}/s"
 
 
 def _quality(result: Result) -> str:
@@ -66,18 +73,27 @@ def _quality(result: Result) -> str:
 
 
 def _workers(result: Result) -> Table:
-    table = plain_table("worker", "host", "steps", "where its time went", "staleness mean / p95 / max")
+    last = "staleness mean / p95 / max" if result.batch else "fetched MB, per update"
+    table = plain_table("worker", "host", "steps", "where its time went", last)
     align_right(table, "steps")
     for worker in result.workers:
-        stale = worker.staleness
         table.add_row(
             worker.task,
             worker.host,
             f"{worker.steps:,}",
             fmt.phase_shares(worker.phases),
-            f"{stale.mean:.2f} / {stale.p95:g} / {stale.max}" if stale else "-",
+            _staleness(worker) if result.batch else _fetched(worker),
         )
     return table
+
+
+def _staleness(worker: WorkerResult) -> str:
+    stale = worker.staleness
+    return f"{stale.mean:.2f} / {stale.p95:g} / {stale.max}" if stale else "-"
+
+
+def _fetched(worker: WorkerResult) -> str:
+    return f"{fmt.number(worker.fetched_mb)}, {fmt.number(worker.fetched_mb / max(1, worker.steps))}"
 
 
 def _hosts(result: Result) -> Table:

@@ -21,6 +21,15 @@ def loss(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}" if abs(value) < 1e4 else f"{value:.3g}"
 
 
+def batch(value: int) -> str:
+    return str(value) if value else "-"
+
+
+def exact(value: float | None) -> str:
+    """What is to be compared with another digit by digit."""
+    return "-" if value is None else f"{value:,.10g}"
+
+
 def spread(value: Spread | None, *, scale: float = 1.0, digits: int | None = None) -> str:
     if value is None:
         return "-"

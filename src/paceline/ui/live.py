@@ -65,8 +65,9 @@ def progress(moment: Moment) -> Table:
 
 def workers(moment: Moment) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for name in ("worker", "host", "steps", "steps/s", "loss", "where its time goes"):
-        table.add_column(name, justify="right" if name in ("steps", "steps/s", "loss") else "left")
+    result = "loss" if moment.plan.trains else "value"
+    for name in ("worker", "host", "steps", "steps/s", result, "where its time goes"):
+        table.add_column(name, justify="right" if name in ("steps", "steps/s", result) else "left")
     for worker in moment.workers.values():
         pace, loss = units.short(worker.steps_per_s), f"{worker.loss:.4f}" if worker.steps else "-"
         table.add_row(worker.task, worker.host, f"{worker.steps:,}", pace, loss, _phase_bar(worker.phases))
@@ -136,4 +137,5 @@ def _title(plan: RunPlan, number: int, of: int) -> str:
     where += f", {spec.cpus:g} cpus a host" if spec.cpus else ""
     rules = " or ".join(map(str, spec.stop))
     where += "".join(f" · {name} {value:g}" for name, value in (("lr", spec.lr), ("threads", spec.threads)) if value)
-    return f"{head}{plan.title} · {spec.engine} · {spec.strategy} · {where} · batch {spec.batch} · until {rules}"
+    where += f" · batch {spec.batch}" if plan.trains else ""
+    return f"{head}{plan.title} · {spec.engine} · {spec.strategy} · {where} · until {rules}"

@@ -35,7 +35,7 @@ def plan_table(plans: Sequence[RunPlan]) -> Table:
             spec.strategy,
             " ".join([spec.hosts, *limits]),
             ", ".join(f"{place.task}@{place.host}" for place in plan.places),
-            str(spec.batch),
+            str(spec.batch) if plan.trains else "-",
             str(spec.seed),
             str(spec.repeat),
             " ".join(f"{name} {getattr(spec, name)}" for name in _OTHERS if getattr(spec, name) is not None) or "-",

@@ -35,14 +35,17 @@ def _to_target(groups: Sequence[Group], names: dict[int, str]) -> str:
 
 
 def _fastest(groups: Sequence[Group], names: dict[int, str]) -> str:
-    ranked = sorted(groups, key=_examples_pace)
+    # Where nothing is trained there are no examples: updates are what all of them have.
+    trains = all(group.first.batch for group in groups)
+    pace, what = (_examples_pace, "examples") if trains else (_updates_pace, "updates")
+    ranked = sorted(groups, key=pace)
     slow, fast = ranked[0], ranked[-1]
-    times = _examples_pace(fast) / max(_examples_pace(slow), 1e-9)
+    times = pace(fast) / max(pace(slow), 1e-9)
     if times < 1.1:
-        return "All of these train at much the same pace."
+        return f"All of these {'train' if trains else 'run'} at much the same pace."
     cause, share = _largest_phase(slow)
     return (
-        f"Most examples a second: {names[id(fast)]}, {units.short(_examples_pace(fast))}, {times:.1f} times as many as "
+        f"Most {what} a second: {names[id(fast)]}, {units.short(pace(fast))}, {times:.1f} times as many as "
         f"{names[id(slow)]}, whose workers spend {share:.0%} of their time in {cause}."
     )
 
@@ -102,6 +105,11 @@ def _part(result: Result, name: str) -> str:
     if name == "layout":
         return f"'{value}'"
     return value if name in ("workload", "engine", "strategy") else f"{name} {value}"
+
+
+def _updates_pace(group: Group) -> float:
+    spread = group.spread(lambda r: r.updates_per_s)
+    return spread.mean if spread else 0.0
 
 
 def _examples_pace(group: Group) -> float:

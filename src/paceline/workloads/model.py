@@ -2,18 +2,20 @@
 
 from functools import cached_property
 from math import prod
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 import numpy as np
 
 from paceline.data.batches import Batch
 from paceline.workloads.layers import Dropout, Layer, Shape, SparseLinear, parameters_of, shapes_along
-from paceline.workloads.parameters import Parameters, ParameterShape, first_values, views
+from paceline.workloads.parameters import Parameters, ParameterShape, Vector, first_values, views
 
-Loss = Literal["softmax", "logistic", "reconstruction"]
+Loss = Literal["softmax", "logistic", "reconstruction", "squared"]
 """Means over the examples of: cross-entropy of integer labels; the same for one output and labels 0 and 1; half
-the squared distance between output and input."""
+the squared distance between output and input; the same between output and target."""
+CLASSIFIES: frozenset[Loss] = frozenset({"softmax", "logistic"})
+"""Losses of models that can be right or wrong."""
 
 
 class Feed(msgspec.Struct, frozen=True):
@@ -23,7 +25,54 @@ class Feed(msgspec.Struct, frozen=True):
     dtype: str
 
 
+class AnyModel(Protocol):
+    """What strategies and the training loop need to know of a model, wherever it comes from."""
+
+    @property
+    def loss(self) -> Loss: ...
+
+    @property
+    def parameters(self) -> tuple[ParameterShape, ...]: ...
+
+    @property
+    def size(self) -> int:
+        """Values in all parameters."""
+        ...
+
+    @property
+    def feeds(self) -> tuple[Feed, ...]:
+        """What a training step takes, beside the target."""
+        ...
+
+    @property
+    def data_feeds(self) -> tuple[Feed, ...]:
+        """What of that comes from the data set."""
+        ...
+
+    @property
+    def target(self) -> Feed: ...
+
+    @property
+    def mask_sizes(self) -> tuple[int, ...]: ...
+
+    @property
+    def dropout_rates(self) -> tuple[float, ...]: ...
+
+    @property
+    def by_rows(self) -> SparseLinear | None: ...
+
+    def first(self, seed: int, part: slice | None = None) -> Vector:
+        """First values of all parameters, or of a part of them; the same in every task."""
+        ...
+
+    def blank(self, batch: int) -> Batch:
+        """A batch of zeros, for setting up."""
+        ...
+
+
 class Model(msgspec.Struct, frozen=True, dict=True):
+    """Layers that every engine can build."""
+
     inputs: Shape
     """Of one example: (width,), or (height, width, channels)."""
     layers: tuple[Layer, ...]
@@ -44,6 +93,10 @@ class Model(msgspec.Struct, frozen=True, dict=True):
         if self.sparse:
             return (Feed((self.sparse.nonzeros,), "int64"), Feed((self.sparse.nonzeros,), "float32"))
         return (Feed((prod(self.inputs),), "float32"),)
+
+    @cached_property
+    def target(self) -> Feed:
+        return Feed(self.shapes[-1], "float32") if self.loss == "squared" else Feed((), "int64")
 
     @cached_property
     def mask_sizes(self) -> tuple[int, ...]:
@@ -72,11 +125,18 @@ class Model(msgspec.Struct, frozen=True, dict=True):
     def size(self) -> int:
         return sum(parameter.size for parameter in self.parameters)
 
-    def initial(self, seed: int) -> Parameters:
-        """First values, the same for every engine."""
-        return views(first_values(self.parameters, seed), self.parameters)
+    def first(self, seed: int, part: slice | None = None) -> Vector:
+        return first_values(self.parameters, seed, part)
 
     def blank(self, batch: int) -> Batch:
-        """A batch of zeros, for setting up."""
-        inputs = tuple(np.zeros((batch, *feed.shape), feed.dtype) for feed in self.feeds)
-        return Batch(inputs, np.zeros(batch, np.int64))
+        return blank(self, batch)
+
+
+def initial(model: AnyModel, seed: int) -> Parameters:
+    """First values by name."""
+    return views(model.first(seed), model.parameters)
+
+
+def blank(model: AnyModel, batch: int) -> Batch:
+    inputs = tuple(np.zeros((batch, *feed.shape), feed.dtype) for feed in model.feeds)
+    return Batch(inputs, np.zeros((batch, *model.target.shape), model.target.dtype))

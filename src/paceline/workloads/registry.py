@@ -1,8 +1,9 @@
-"""All built-in workloads by name, each in its sizes."""
+"""All built-in workloads by name, each in its sizes; and the way to a user's own."""
 
 from collections.abc import Mapping
 
-from paceline.workloads import alexnet, autoencoder, lenet, logreg, sparse_logreg, spatial_transformer
+from paceline.workloads import alexnet, autoencoder, lenet, logreg, matmul, sparse_logreg, spatial_transformer
+from paceline.workloads.own import find_own, is_own
 from paceline.workloads.workload import Workload
 
 Sizes = Mapping[str, Workload]
@@ -10,10 +11,18 @@ Sizes = Mapping[str, Workload]
 
 WORKLOADS: Mapping[str, Sizes] = {
     module.SIZES[0].name: {workload.size: workload for workload in module.SIZES}
-    for module in (logreg, sparse_logreg, lenet, alexnet, autoencoder, spatial_transformer)
+    for module in (logreg, sparse_logreg, lenet, alexnet, autoencoder, spatial_transformer, matmul)
 }
 
 
+def sizes_of(name: str) -> Sizes:
+    """Of a built-in workload, or of a user's own; KeyError if there is no such."""
+    if is_own(name):
+        own = find_own(name)
+        return {own.size: own}
+    return WORKLOADS[name]
+
+
 def workload(name: str, size: str | None = None) -> Workload:
-    sizes = WORKLOADS[name]
+    sizes = sizes_of(name)
     return next(iter(sizes.values())) if size is None else sizes[size]

@@ -13,6 +13,7 @@ from paceline.engines.tensorflow.cluster import meet
 from paceline.train.agreement import Agreement
 from paceline.train.context import TaskContext
 from paceline.train.strategy import Predictor, Step
+from paceline.workloads.model import initial
 from paceline.workloads.parameters import Parameters
 
 _PATIENCE_S = 600.0
@@ -21,11 +22,11 @@ _PATIENCE_S = 600.0
 class AllReduce:
     def __init__(self, context: TaskContext) -> None:
         job = context.job
-        self._recorder, self._model = context.recorder, context.workload.model
+        self._recorder, self._model = context.recorder, context.model
         self._is_chief, self._updates = job.is_chief, 0
         self._strategy = _join(context)
         # Plain variables: every worker starts from the same values and applies the same mean.
-        self._variables = [tf.Variable(value) for value in self._model.initial(job.seed).values()]
+        self._variables = [tf.Variable(value) for value in initial(self._model, job.seed).values()]
         self._velocity = [tf.Variable(tf.zeros_like(v)) for v in self._variables] if job.momentum else []
         self._build(job.batch, job.lr, job.momentum)
         blank = self._model.blank(job.batch)
@@ -97,7 +98,8 @@ class AllReduce:
             return traced.get_concrete_function(*shapes)
 
         feeds = (tf.TensorSpec([batch, *feed.shape], feed.dtype) for feed in model.feeds)
-        self._gradients = compiled(gradients, *feeds, tf.TensorSpec([batch], tf.int64))
+        target = tf.TensorSpec([batch, *model.target.shape], model.target.dtype)
+        self._gradients = compiled(gradients, *feeds, target)
         self._exchange = compiled(exchange, *(tf.TensorSpec(v.shape, tf.float32) for v in variables))
         self._add = compiled(add, tf.TensorSpec([2], tf.int64))
 

@@ -18,20 +18,22 @@ from paceline.workloads.layers import (
     SparseLinear,
     SpatialTransformer,
 )
-from paceline.workloads.model import Feed, Model
+from paceline.workloads.model import AnyModel, Feed, Model
 
 Tensor = Any
 
 
-def outputs(model: Model, inputs: Sequence[Tensor], values: Sequence[Tensor]) -> Tensor:
+def outputs(model: AnyModel, inputs: Sequence[Tensor], values: Sequence[Tensor]) -> Tensor:
     """What the model says; the masks of dropout are among the inputs, or dropout is off."""
+    if not isinstance(model, Model):
+        return model.outputs(inputs, values)  # type: ignore[attr-defined]  # A FunctionModel.
     x, *more = inputs
     if len(model.inputs) == 3:
         x = tf.reshape(x, [-1, *model.inputs])
     return _apply(model.layers, x, iter(values), iter(more))
 
 
-def mean_loss(model: Model, inputs: Sequence[Tensor], target: Tensor, values: Sequence[Tensor]) -> Tensor:
+def mean_loss(model: AnyModel, inputs: Sequence[Tensor], target: Tensor, values: Sequence[Tensor]) -> Tensor:
     found = outputs(model, inputs, values)
     match model.loss:
         case "softmax":
@@ -40,7 +42,18 @@ def mean_loss(model: Model, inputs: Sequence[Tensor], target: Tensor, values: Se
             labels = tf.cast(target, tf.float32)
             return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=found[:, 0]))
         case "reconstruction":
-            return tf.reduce_sum(tf.square(found - inputs[0])) / (2 * tf.cast(tf.shape(found)[0], tf.float32))
+            return _half_squared(found, inputs[0])
+        case "squared":
+            return _half_squared(found, target)
+
+
+def _half_squared(found: Tensor, wanted: Tensor) -> Tensor:
+    difference = found - tf.reshape(wanted, tf.shape(found))
+    return tf.reduce_sum(tf.square(difference)) / (2 * tf.cast(tf.shape(found)[0], tf.float32))
+
+
+def placeholder_of(target: Feed) -> Tensor:
+    return tf.compat.v1.placeholder(target.dtype, [None, *target.shape], name="target")
 
 
 def placeholders(feeds: Sequence[Feed]) -> list[Tensor]:

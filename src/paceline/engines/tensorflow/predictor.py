@@ -8,13 +8,13 @@ from paceline.data.batches import Array
 from paceline.engines.tensorflow import network
 from paceline.engines.tensorflow.cluster import config
 from paceline.train.strategy import Predictor
-from paceline.workloads.model import Model
+from paceline.workloads.model import AnyModel
 
 tf1 = tf.compat.v1
 
 
 class LocalPredictor:
-    def __init__(self, model: Model, threads: int) -> None:
+    def __init__(self, model: AnyModel, threads: int) -> None:
         with tf1.Graph().as_default() as graph:
             inputs = network.placeholders(model.data_feeds)
             values = [tf1.placeholder(tf.float32, shape.shape) for shape in model.parameters]

@@ -19,6 +19,7 @@ from paceline.engines.tensorflow.transfer import carry
 from paceline.train.context import TaskContext
 from paceline.train.recorder import TRACED, Kind, clock_ns
 from paceline.train.strategy import Predictor, Step
+from paceline.workloads.model import initial
 from paceline.workloads.parameters import Parameters
 
 tf1 = tf.compat.v1
@@ -32,7 +33,7 @@ class ParameterServerWorker:
 
     def __init__(self, context: TaskContext) -> None:
         job = context.job
-        self._job, self._recorder, self._model = job, context.recorder, context.workload.model
+        self._job, self._recorder, self._model = job, context.recorder, context.model
         self._shapes = self._model.parameters
         self._home = _balance([shape.size for shape in self._shapes], job.servers)
         self._here = worker_device(job.index)
@@ -99,7 +100,7 @@ class ParameterServerWorker:
         self._build_variables()
         with tf.device(self._here):
             self._inputs = network.placeholders(self._model.feeds)
-            self._target = tf1.placeholder(tf.int64, [None], name="target")
+            self._target = network.placeholder_of(self._model.target)
         pulled = self._pull()
         with tf.device(self._here), tf.name_scope("compute"):
             loss = network.mean_loss(self._model, self._inputs, self._target, pulled)
@@ -175,7 +176,7 @@ class ParameterServerWorker:
             self._session.run(self._warm)
             return
         self._session.run(self._all_warm)
-        values = self._model.initial(self._job.seed).values()
+        values = initial(self._model, self._job.seed).values()
         self._session.run(self._initialize, dict(zip(self._first_values, values, strict=True)))
 
     def _traced_step(self, batch: Batch) -> Step:

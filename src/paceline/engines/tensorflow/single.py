@@ -11,6 +11,7 @@ from paceline.engines.tensorflow.cluster import config
 from paceline.engines.tensorflow.optimizer import optimizer
 from paceline.train.context import TaskContext
 from paceline.train.strategy import Predictor, Step
+from paceline.workloads.model import initial
 from paceline.workloads.parameters import Parameters
 
 tf1 = tf.compat.v1
@@ -19,7 +20,7 @@ tf1 = tf.compat.v1
 class Single:
     def __init__(self, context: TaskContext) -> None:
         job = context.job
-        self._recorder, self._model = context.recorder, context.workload.model
+        self._recorder, self._model = context.recorder, context.model
         self._updates = 0
         graph = tf1.Graph()
         with graph.as_default():
@@ -60,10 +61,10 @@ class Single:
 
     def _build(self, seed: int, lr: float, momentum: float) -> list[Any]:
         self._inputs = network.placeholders(self._model.feeds)
-        self._target = tf1.placeholder(tf.int64, [None], name="target")
+        self._target = network.placeholder_of(self._model.target)
         self._variables = [
             tf1.get_variable(name.replace(".", "_"), initializer=value, use_resource=True)
-            for name, value in self._model.initial(seed).items()
+            for name, value in initial(self._model, seed).items()
         ]
         self._outputs = network.outputs(self._model, self._inputs[: len(self._model.data_feeds)], self._variables)
         loss = network.mean_loss(self._model, self._inputs, self._target, self._variables)

@@ -1,16 +1,13 @@
 """DistributedDataParallel over gloo: workers average their gradients while backward still runs."""
 
-import os
-from datetime import timedelta
 from typing import Any
 
-import psutil
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from paceline.data.batches import Batch
-from paceline.engines.ports import listening_socket
+from paceline.engines.torch.group import join
 from paceline.engines.torch.network import Descent, Network
 from paceline.train.agreement import Agreement
 from paceline.train.context import TaskContext
@@ -18,14 +15,12 @@ from paceline.train.recorder import Kind, clock_ns
 from paceline.train.strategy import Predictor, Step
 from paceline.workloads.parameters import Parameters
 
-_PATIENCE = timedelta(seconds=600)
-
 
 class AllReduce:
     def __init__(self, context: TaskContext) -> None:
-        job, model = context.job, context.workload.model
+        job, model = context.job, context.model
         self._recorder, self._workers = context.recorder, job.workers
-        self._join(context)
+        join(context)
         self._network = Network.first(context)
         self._descent = Descent(self._network.tensors, job.lr, job.momentum)
         self._parallel = DistributedDataParallel(self._network.module, gradient_as_bucket_view=True)
@@ -85,23 +80,6 @@ class AllReduce:
     def average_starts(self) -> None:
         self._average_started_ns = clock_ns()
 
-    def _join(self, context: TaskContext) -> None:
-        """Form the process group on this host's own address: gloo would else pick an interface by name."""
-        job = context.job
-        os.environ["GLOO_SOCKET_IFNAME"] = _interface_of(job.address)
-        listener = listening_socket(job.address) if job.is_chief else None
-        own = {"store": f"{job.address}:{listener.getsockname()[1]}"} if listener else {}
-        host, port = context.rendezvous.meet(own)["w0"]["store"].rsplit(":", 1)
-        store = dist.TCPStore(
-            host,
-            int(port),
-            job.workers,
-            is_master=job.is_chief,
-            timeout=_PATIENCE,
-            master_listen_fd=listener.detach() if listener else None,
-        )
-        dist.init_process_group("gloo", store=store, rank=job.index, world_size=job.workers, timeout=_PATIENCE)
-
 
 def _average(state: AllReduce, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """DDP's own exchange, with the moment it starts noted: the last bucket's start ends `compute`."""
@@ -112,10 +90,3 @@ def _average(state: AllReduce, bucket: dist.GradBucket) -> torch.futures.Future[
 
 def _first(future: Any) -> torch.Tensor:
     return future.value()[0]
-
-
-def _interface_of(address: str) -> str:
-    for name, addresses in psutil.net_if_addrs().items():
-        if any(one.address == address for one in addresses):
-            return str(name)
-    raise RuntimeError(f"no network interface has the address {address}")

@@ -1,6 +1,6 @@
 """How a server changes its values: gradient descent with momentum, block by block so that all stays in the cache."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -13,19 +13,34 @@ _BLOCK = 64 * 1024
 
 
 class BlockDescent:
-    def __init__(self, values: Vector, lr: float, momentum: float = 0.0) -> None:
+    def __init__(self, values: Vector, lr: float, momentum: float = 0.0, *, folds: bool = False) -> None:
         self._values = values
         self._lr, self._momentum = np.float32(lr), np.float32(momentum)
-        self._velocity = np.zeros_like(values) if momentum else None
+        self._velocity = np.zeros_like(values) if momentum or folds else None
         self._scratch = np.empty(min(_BLOCK, values.size), np.float32)
 
-    def step(self, part: slice, gradients: Sequence[Vector], of: int | None = None) -> None:
-        """By the sum of gradients, added up in the order given, over how many there were."""
-        weight = np.float32(1 / (of or len(gradients)))
-        for start in range(part.start, part.stop, _BLOCK):
-            stop = min(start + _BLOCK, part.stop)
-            here = slice(start - part.start, stop - part.start)
-            self._step(slice(start, stop), [gradient[here] for gradient in gradients], weight)
+    def step(self, part: slice, gradients: Sequence[Vector]) -> None:
+        """By the mean of gradients, added up in the order given."""
+        weight = np.float32(1 / len(gradients))
+        for block, here in _blocks(part):
+            self._step(block, [gradient[here] for gradient in gradients], weight)
+
+    def fold(self, part: slice, gradient: Vector, *, first: bool, of: int) -> None:
+        """Take in one gradient of several, straight into the velocity: no sum of them has to be kept besides."""
+        assert self._velocity is not None
+        weight = np.float32(1 / of)
+        for block, here in _blocks(part):
+            velocity, change = self._velocity[block], self._scratch[: block.stop - block.start]
+            if first:
+                velocity *= self._momentum
+            velocity += np.multiply(gradient[here], weight, out=change)
+
+    def finish(self, part: slice) -> None:
+        """After the last of them has been taken in."""
+        assert self._velocity is not None
+        for block, _ in _blocks(part):
+            values, change = self._values[block], self._scratch[: block.stop - block.start]
+            values -= np.multiply(self._velocity[block], self._lr, out=change)
 
     def step_rows(self, gradients: Sequence[Rows]) -> None:
         """The same where all but a few gradients are zero; an index may come up several times."""
@@ -46,3 +61,10 @@ class BlockDescent:
             np.multiply(velocity, self._lr, out=change)
         values = self._values[here]
         np.subtract(values, change, out=values)
+
+
+def _blocks(part: slice) -> Iterator[tuple[slice, slice]]:
+    """Each block of a part: where it is among the values, and where in the part."""
+    for start in range(part.start, part.stop, _BLOCK):
+        stop = min(start + _BLOCK, part.stop)
+        yield slice(start, stop), slice(start - part.start, stop - part.start)

@@ -88,3 +88,5 @@ def mean_loss(loss: Loss, outputs: torch.Tensor, inputs: Tensors, target: torch.
             return functional.binary_cross_entropy_with_logits(outputs[:, 0], target.to(outputs.dtype))
         case "reconstruction":
             return functional.mse_loss(outputs, inputs[0], reduction="sum") / (2 * len(outputs))
+        case "squared":
+            return functional.mse_loss(outputs, target.view_as(outputs), reduction="sum") / (2 * len(outputs))

@@ -5,18 +5,18 @@ from collections.abc import Callable, Sequence
 import torch
 
 from paceline.data.batches import Array, Batch
-from paceline.engines.torch.layers import Layers, mean_loss
+from paceline.engines.torch.layers import mean_loss
+from paceline.engines.torch.own import module_over
 from paceline.train.context import TaskContext
-from paceline.workloads.model import Model
-from paceline.workloads.parameters import Parameters, Vector, first_values, views
+from paceline.workloads.model import AnyModel
+from paceline.workloads.parameters import Parameters, Vector, views
 
 
 class Network:
-    def __init__(self, model: Model, vector: Vector) -> None:
+    def __init__(self, model: AnyModel, vector: Vector) -> None:
         self._model = model
         self.vector = vector
-        self.tensors = [torch.nn.Parameter(torch.from_numpy(view)) for view in self._views(vector)]
-        self.module: torch.nn.Module = Layers(model, self.tensors)
+        self.module, self.tensors = module_over(model, vector)
         self._backward = _backward()
         self._zero: Callable[[], object] = self._forget
 
@@ -60,8 +60,7 @@ class Network:
     @classmethod
     def first(cls, context: TaskContext) -> "Network":
         """The network of a task, under the seed's first values."""
-        model = context.workload.model
-        return cls(model, first_values(model.parameters, context.job.seed))
+        return cls(context.model, context.model.first(context.job.seed))
 
 
 class Descent:

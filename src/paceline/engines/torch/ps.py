@@ -19,7 +19,7 @@ from paceline.workloads.parameters import Parameters, Vector
 
 class ParameterServerWorker:
     def __init__(self, context: TaskContext) -> None:
-        job, model = context.job, context.workload.model
+        job, model = context.job, context.model
         self._job, self._recorder = job, context.recorder
         self._side = WorkerSide(job, model.size)
         peers = context.rendezvous.meet(self._side.address)

@@ -21,7 +21,7 @@ from paceline.train.context import TaskContext
 from paceline.train.recorder import Kind, clock_ns
 from paceline.train.strategy import Predictor, Step
 from paceline.workloads.layers import SparseLinear
-from paceline.workloads.parameters import Parameters, Vector, first_values, shards, views
+from paceline.workloads.parameters import Parameters, Vector, shards, views
 
 
 class RowModel:
@@ -68,11 +68,11 @@ class SingleRows:
     """One worker that has all the weights."""
 
     def __init__(self, context: TaskContext) -> None:
-        job, model = context.job, context.workload.model
-        assert model.sparse
+        job, model = context.job, context.model
+        assert model.by_rows
         self._recorder, self._shapes = context.recorder, model.parameters
-        self._model = RowModel(model.sparse, job.batch)
-        self._vector = first_values(model.parameters, job.seed)
+        self._model = RowModel(model.by_rows, job.batch)
+        self._vector = model.first(job.seed)
         self._descent = BlockDescent(self._vector, job.lr)
         blank = model.blank(job.batch)
         self._model.differentiate(self._vector[self._model.indices(blank.inputs[0])], blank)
@@ -165,14 +165,14 @@ class RowsWorker:
     back a step."""
 
     def __init__(self, context: TaskContext) -> None:
-        job, model = context.job, context.workload.model
-        assert model.sparse
+        job, model = context.job, context.model
+        assert model.by_rows
         self._job, self._recorder, self._model_spec = job, context.recorder, model
-        self._model = RowModel(model.sparse, job.batch)
+        self._model = RowModel(model.by_rows, job.batch)
         blank = model.blank(job.batch)
         rows = self._model.indices(blank.inputs[0])
         self._model.differentiate(np.zeros(rows.size, np.float32), blank)
-        lanes = WorkerLanes(job.servers, model.sparse.rows(job.batch), shared=job.transport == "memory")
+        lanes = WorkerLanes(job.servers, model.by_rows.rows(job.batch), shared=job.transport == "memory")
         peers = context.rendezvous.meet({SEGMENT: lanes.path} if lanes.path else {})
         self._sockets = zmq.Context()
         self._links = connect(self._sockets, peers, job)

@@ -12,14 +12,18 @@ from paceline.engines.torch.shard import Answer, AsyncShard, Plan, Shard, SyncSh
 from paceline.engines.torch.wire import HEADER_BYTES, Buffer, Request, WireError
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.recorder import clock_ns
-from paceline.workloads.parameters import first_values
 
 _log = logging.getLogger(__name__)
 _MOST_IO_THREADS = 4
 
 
 def serve(context: TaskContext) -> Outcome:
-    job, model = context.job, context.workload.model
+    if context.workload.torch:
+        # Only a user's own module has to be built to know its first values.
+        from paceline.engines.torch.own import with_model
+
+        context = with_model(context)
+    job, model = context.job, context.model
     buckets = cut(model.size, job.servers)[job.index]
     # Most of a server's work is in these threads; with one for all, workers queue for it while a core idles.
     sockets = zmq.Context(io_threads=min(job.workers, _MOST_IO_THREADS))
@@ -45,10 +49,10 @@ def serve(context: TaskContext) -> Outcome:
 
 
 def _meet(context: TaskContext, buckets: list[Bucket], address: str) -> ServerSide:
-    job, model = context.job, context.workload.model
+    job, model = context.job, context.model
     peers = context.rendezvous.meet({"parameters": address})
     part = slice(buckets[-1].part.start, buckets[0].part.stop)
-    first = first_values(model.parameters, job.seed, part)
+    first = model.first(job.seed, part)
     if job.transport == "memory" and model.by_rows:
         return SharedRowsSide(first, job, model.by_rows.rows(job.batch), peers)
     if job.transport == "memory":
@@ -65,15 +69,13 @@ def _shard(context: TaskContext, buckets: list[Bucket], side: ServerSide) -> Sha
         workers=[f"w{number}" for number in range(job.workers)],
         limit=job.update_limit,
         counts=job.index == 0,
+        folds=job.synchronous and job.transport != "memory" and not context.model.by_rows and len(buckets) > 1,
     )
-    if not job.synchronous:
-        return AsyncShard(side, plan)
-    by_messages = job.transport != "memory" and not context.workload.model.by_rows
-    return SyncShard(side, plan, fold=by_messages and len(buckets) > 1)
+    return SyncShard(side, plan) if job.synchronous else AsyncShard(side, plan)
 
 
 def _largest_message(context: TaskContext, buckets: list[Bucket]) -> int:
-    sparse = context.workload.model.by_rows
+    sparse = context.model.by_rows
     rows = sparse.rows(context.job.batch) if sparse else 0
     return max(4 * rows, min(BUCKET_BYTES, 4 * buckets[0].size)) + HEADER_BYTES + 1024
 

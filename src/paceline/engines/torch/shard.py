@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from paceline.engines.torch.descent import BlockDescent, Rows
 from paceline.engines.torch.neighbours import ServerSide
@@ -37,6 +36,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
     """Updates to make; None: no leave is needed."""
     counts: bool = True
+    folds: bool = False
+    """Whether gradients of a sync update are added up as they come: a worker may be a whole gradient ahead of the
+    others, and of a large model that is too much to hold. The order of the sum, and with it the last bit, is then left
+    to chance."""
 
 
 class Shard:
@@ -44,7 +47,7 @@ class Shard:
         self.values, self._side = side.values, side
         self.updates = 0
         self._buckets = plan.buckets
-        self._descent = BlockDescent(side.values, plan.lr, plan.momentum)
+        self._descent = BlockDescent(side.values, plan.lr, plan.momentum, folds=plan.folds)
         self._order = [name.encode() for name in plan.workers]
         self._workers = set(self._order)
         self._chief = self._order[0]
@@ -148,26 +151,20 @@ class AsyncShard(Shard):
 class SyncShard(Shard):
     """An update is the mean of one gradient from each worker."""
 
-    def __init__(self, side: ServerSide, plan: Plan, *, fold: bool = False) -> None:
+    def __init__(self, side: ServerSide, plan: Plan) -> None:
         # The limit is left out: all workers know it and stop at it together.
         super().__init__(side, msgspec.structs.replace(plan, limit=None))
         self._held: list[dict[Worker, Any]] = [{} for _ in self._buckets]
         self._arrived_ns: list[dict[Worker, int]] = [{} for _ in self._buckets]
         self._open = len(self._buckets)
         """Buckets that the coming update still lacks."""
-        # A worker may be a whole gradient ahead of the others. Of a large model only the sum is kept; the order in
-        # which it is added up, and with it the last bit, is then left to chance.
-        self._sums = np.empty_like(side.values) if fold else None
+        self._folds = plan.folds
 
     def _push(self, worker: Worker, request: Request, part: slice, gradient: Vector) -> list[Answer]:
-        if self._sums is None:
-            return self._gather(worker, request, gradient, part)
-        total, held = self._sums[part], self._held[request.bucket]
-        if not self._stopped and not held:
-            total[:] = gradient
-        elif not self._stopped and worker not in held:
-            total += gradient
-        return self._gather(worker, request, total, part)
+        held = self._held[request.bucket]
+        if self._folds and not self._stopped and worker not in held:
+            self._descent.fold(part, gradient, first=not held, of=len(self._order))
+        return self._gather(worker, request, None if self._folds else gradient, part)
 
     def _push_rows(self, worker: Worker, request: Request, rows: Rows) -> list[Answer]:
         return self._gather(worker, msgspec.structs.replace(request, bucket=0), rows, None)
@@ -192,10 +189,10 @@ class SyncShard(Shard):
         gradients = [self._held[bucket][name] for name in self._order]
         if part is None:
             self._descent.step_rows(gradients)
-        elif self._sums is None:
-            self._descent.step(part, gradients)
+        elif self._folds:
+            self._descent.finish(part)
         else:
-            self._descent.step(part, gradients[:1], of=len(gradients))
+            self._descent.step(part, gradients)
 
     def _release(self) -> list[Answer]:
         return [answer for bucket in range(len(self._buckets)) for answer in self._answer(bucket, None, applied=False)]

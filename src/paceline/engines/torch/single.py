@@ -14,7 +14,7 @@ class Single:
         self._network = Network.first(context)
         self._descent = Descent(self._network.tensors, job.lr, job.momentum)
         # Computed once, so that lazy set-up is over before the clock starts.
-        self._network.differentiate(context.workload.model.blank(job.batch))
+        self._network.differentiate(context.model.blank(job.batch))
         self._updates = 0
 
     def start(self) -> bool:

@@ -5,11 +5,14 @@ from collections.abc import Callable
 import torch
 
 from paceline.engines.torch.allreduce import AllReduce
+from paceline.engines.torch.blocks import Blocks
+from paceline.engines.torch.own import with_model
 from paceline.engines.torch.ps import ParameterServerWorker
 from paceline.engines.torch.rows import RowsWorker, SingleRows
 from paceline.engines.torch.single import Single
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.loop import train
+from paceline.train.product import compute
 from paceline.train.strategy import WorkerStrategy
 
 _WORKERS: dict[str, Callable[[TaskContext], WorkerStrategy]] = {
@@ -29,5 +32,8 @@ _ROW_WORKERS: dict[str, Callable[[TaskContext], WorkerStrategy]] = {
 def run(context: TaskContext) -> Outcome:
     torch.set_num_threads(context.job.threads)
     torch.set_num_interop_threads(1)
-    workers = _ROW_WORKERS if context.workload.model.by_rows else _WORKERS
+    context = with_model(context)
+    if context.workload.blocks:
+        return compute(context, Blocks(context, context.workload.blocks))
+    workers = _ROW_WORKERS if context.model.by_rows else _WORKERS
     return train(context, workers[context.job.strategy](context))

@@ -1,0 +1,47 @@
+"""A workload of one's own in neutral layers: it runs on every engine.
+
+paceline run examples/two_moons.py --engine torch,tensorflow --strategy ps-async --layout cluster2
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+from paceline.layers import Dense, Relu
+
+from paceline import Model, Share, Workload
+
+EXAMPLES = 60_000
+
+
+def moons(seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Points of two interleaved half circles, and which of the two they are from."""
+    random = np.random.default_rng(seed)
+    which = random.integers(0, 2, count)
+    angle = random.uniform(0, np.pi, count)
+    x = np.where(which == 0, np.cos(angle), 1 - np.cos(angle))
+    y = np.where(which == 0, np.sin(angle), 0.5 - np.sin(angle))
+    points = np.stack([x, y], axis=1) + random.normal(0, 0.1, (count, 2))
+    return points.astype(np.float32), which
+
+
+def train(share: Share) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """An epoch of one worker: every `workers`-th batch, beginning with its own."""
+    points, labels = moons(share.seed, EXAMPLES)
+    for start in range(share.index * share.batch, EXAMPLES - share.batch + 1, share.workers * share.batch):
+        chosen = slice(start, start + share.batch)
+        yield points[chosen], labels[chosen]
+
+
+def test() -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    yield moons(0, 2_000)
+
+
+WORKLOAD = Workload(
+    name="two-moons",
+    summary="a small network that tells two half circles apart",
+    model=Model((2,), (Dense(32), Relu(), Dense(32), Relu(), Dense(2))),
+    train=train,
+    test=test,
+    train_examples=EXAMPLES,
+    lr=0.5,
+)

@@ -1,0 +1,37 @@
+"""Workers without a server: one gloo process group."""
+
+import os
+from datetime import timedelta
+
+import psutil
+import torch.distributed as dist
+
+from paceline.engines.ports import listening_socket
+from paceline.train.context import TaskContext
+
+_PATIENCE = timedelta(seconds=600)
+
+
+def join(context: TaskContext) -> None:
+    """Form the process group on this host's own address: gloo would else pick an interface by name."""
+    job = context.job
+    os.environ["GLOO_SOCKET_IFNAME"] = _interface_of(job.address)
+    listener = listening_socket(job.address) if job.is_chief else None
+    own = {"store": f"{job.address}:{listener.getsockname()[1]}"} if listener else {}
+    host, port = context.rendezvous.meet(own)["w0"]["store"].rsplit(":", 1)
+    store = dist.TCPStore(
+        host,
+        int(port),
+        job.workers,
+        is_master=job.is_chief,
+        timeout=_PATIENCE,
+        master_listen_fd=listener.detach() if listener else None,
+    )
+    dist.init_process_group("gloo", store=store, rank=job.index, world_size=job.workers, timeout=_PATIENCE)
+
+
+def _interface_of(address: str) -> str:
+    for name, addresses in psutil.net_if_addrs().items():
+        if any(one.address == address for one in addresses):
+            return str(name)
+    raise RuntimeError(f"no network interface has the address {address}")

@@ -1,0 +1,104 @@
+"""A model as a module over one vector of values: of neutral layers, or a user's own."""
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+import torch
+
+from paceline.data.batches import Batch, Share
+from paceline.engines.torch.layers import Layers
+from paceline.errors import RunError
+from paceline.train.context import TaskContext
+from paceline.workloads.model import AnyModel, Feed, Loss, Model, blank
+from paceline.workloads.parameters import ParameterShape, Vector, views
+
+Tensors = list[torch.nn.Parameter]
+
+
+def module_over(model: AnyModel, vector: Vector) -> tuple[torch.nn.Module, Tensors]:
+    """A module whose parameters are windows into the vector."""
+    windows = [torch.from_numpy(view) for view in views(vector, model.parameters).values()]
+    if isinstance(model, ModuleModel):
+        return model.over(windows)
+    assert isinstance(model, Model)
+    tensors = [torch.nn.Parameter(window) for window in windows]
+    return Layers(model, tensors), tensors
+
+
+def with_model(context: TaskContext) -> TaskContext:
+    """The task's context, its model made by the user's function if the workload has one for this engine."""
+    make = context.workload.torch
+    if make is None or context.workload.model:
+        return context
+    import msgspec
+
+    return msgspec.structs.replace(context, model=ModuleModel(make, context))
+
+
+class ModuleModel:
+    """A user's nn.Module. Its first values are drawn by torch from the seed, alike in every task."""
+
+    mask_sizes = ()
+    dropout_rates = ()
+    by_rows = None
+
+    def __init__(self, make: Callable[[], torch.nn.Module], context: TaskContext) -> None:
+        self._make, self._context = make, context
+        self.loss: Loss = context.workload.loss
+
+    @cached_property
+    def parameters(self) -> tuple[ParameterShape, ...]:
+        module = self._made(0)
+        shapes = tuple(ParameterShape(name, tuple(value.shape)) for name, value in module.named_parameters())
+        if not shapes:
+            raise RunError("the module that `torch` makes has no parameters")
+        return shapes
+
+    @cached_property
+    def size(self) -> int:
+        return sum(parameter.size for parameter in self.parameters)
+
+    @cached_property
+    def data_feeds(self) -> tuple[Feed, ...]:
+        return tuple(_feed(array) for array in self._example.inputs)
+
+    @property
+    def feeds(self) -> tuple[Feed, ...]:
+        return self.data_feeds
+
+    @cached_property
+    def target(self) -> Feed:
+        return _feed(self._example.target)
+
+    def first(self, seed: int, part: slice | None = None) -> Vector:
+        values = [value.detach().reshape(-1).float() for value in self._made(seed).parameters()]
+        vector: Vector = torch.cat(values).numpy()
+        return vector if part is None else vector[part].copy()
+
+    def blank(self, batch: int) -> Batch:
+        return blank(self, batch)
+
+    def over(self, windows: list[torch.Tensor]) -> tuple[torch.nn.Module, Tensors]:
+        module = self._made(self._context.job.seed)
+        tensors = list(module.parameters())
+        for tensor, window in zip(tensors, windows, strict=True):
+            tensor.data = window
+        return module, tensors
+
+    def _made(self, seed: int) -> torch.nn.Module:
+        torch.manual_seed(seed)
+        module = self._make()
+        if not isinstance(module, torch.nn.Module):
+            raise RunError(f"`torch` must make an nn.Module, it made a {type(module).__name__}")
+        return module
+
+    @cached_property
+    def _example(self) -> Batch:
+        job = self._context.job
+        share = Share(batch=job.batch, workers=job.workers, index=job.index, seed=job.seed)
+        return self._context.data.stream(share).at(0)
+
+
+def _feed(array: np.ndarray) -> Feed:
+    return Feed(array.shape[1:], str(array.dtype))

@@ -1,0 +1,166 @@
+"""A user's own workload: found in a file or a module, checked, its batches handed out step by step."""
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+
+from paceline.data.batches import Array, Batch, Examples, Share
+from paceline.errors import RunError, SpecError, UserCodeError
+from paceline.workloads.workload import BatchOfArrays, Workload
+
+NAME = "WORKLOAD"
+"""What a file calls its workload."""
+
+
+def is_own(name: str) -> bool:
+    """Whether a workload is asked for by file or module, and not by name."""
+    return name.endswith(".py") or (":" in name and "." in name.partition(":")[0])
+
+
+def find_own(name: str) -> Workload:
+    """`path/to/file.py`, whose workload is called WORKLOAD, or `package.module:name`."""
+    module, attribute = (_file(Path(name)), NAME) if name.endswith(".py") else _module(name)
+    found = getattr(module, attribute, None)
+    if not isinstance(found, Workload):
+        raise SpecError(f"{name} has no {attribute} that is a paceline.Workload: define {attribute} = Workload(...)")
+    _check(found, name)
+    return found
+
+
+def absolute(name: str) -> str:
+    """The same workload from wherever it is asked for: tasks have a directory of their own."""
+    return str(Path(name).absolute()) if name.endswith(".py") else name
+
+
+def where_code_is(name: str) -> str:
+    """The file that a user's workload is in, as tracebacks name it."""
+    if name.endswith(".py"):
+        return str(Path(name).absolute())
+    try:
+        found = importlib.util.find_spec(name.partition(":")[0])
+    except ImportError:
+        return ""
+    return (found.origin or "") if found else ""
+
+
+def users_part(error: BaseException, file: str) -> str:
+    """The traceback from where the user's code comes in; all of it if it never does."""
+    summary = traceback.TracebackException.from_exception(error)
+    files = [frame.filename for frame in summary.stack]
+    if file in files:
+        summary.stack = traceback.StackSummary.from_list(summary.stack[files.index(file) :])
+    return "".join(summary.format(chain=file not in files))
+
+
+def own_examples(workload: Workload) -> Examples:
+    return workload.data() if workload.data else OwnExamples(workload)
+
+
+class OwnExamples:
+    """A user's iterables as a data set."""
+
+    def __init__(self, workload: Workload) -> None:
+        self._workload = workload
+
+    def stream(self, share: Share) -> "OwnStream":
+        assert self._workload.train
+        return OwnStream(self._workload.train, share)
+
+    def test(self) -> list[Batch]:
+        return [_batch(arrays) for arrays in self._workload.test()] if self._workload.test else []
+
+
+class OwnStream:
+    """Batches in the order in which the iterable has them; at its end it is made anew."""
+
+    def __init__(self, make: Callable[[Share], Iterable[BatchOfArrays]], share: Share) -> None:
+        self._make, self._share = make, share
+        self._left: Iterator[BatchOfArrays] = iter(())
+        self._last: tuple[int, Batch] | None = None
+
+    def at(self, step: int) -> Batch:
+        if self._last is None or self._last[0] != step:
+            self._last = (step, self._next())
+        return self._last[1]
+
+    def _next(self) -> Batch:
+        arrays = next(self._left, None)
+        if arrays is None:
+            self._left = iter(self._make(self._share))
+            arrays = next(self._left, None)
+        if arrays is None:
+            raise RunError("train gave no batch at all: it must be an iterable of tuples of NumPy arrays")
+        batch = _batch(arrays)
+        if len(batch.target) != self._share.batch:
+            raise RunError(
+                f"train gave a batch of {len(batch.target)} examples where {self._share.batch} were asked for"
+            )
+        return batch
+
+
+def _batch(arrays: BatchOfArrays) -> Batch:
+    if not isinstance(arrays, tuple) or len(arrays) < 2:
+        raise RunError("a batch must be a tuple of NumPy arrays: inputs, and the target last")
+    *inputs, target = (_array(array) for array in arrays)
+    if len({len(array) for array in (*inputs, target)}) != 1:
+        raise RunError(f"arrays of a batch differ in length: {[len(array) for array in (*inputs, target)]}")
+    return Batch(tuple(inputs), target)
+
+
+def _array(array: Array) -> Array:
+    if not isinstance(array, np.ndarray) or array.ndim == 0:
+        raise RunError(f"a batch has a {type(array).__name__} where a NumPy array should be")
+    # What frameworks compute with; and writable and whole, as they want it.
+    kind = np.float32 if array.dtype.kind == "f" else np.int64
+    return np.require(array, kind, ["C", "W"])
+
+
+def _file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise SpecError(f"there is no file {path}: give the path of your workload, or a name from `paceline workloads`")
+    name = f"paceline_own_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path.absolute())
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.absolute().parent))  # Its neighbours are its own to import.
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise _users_fault(error, str(path), str(path.absolute())) from error
+    return module
+
+
+def _module(name: str) -> tuple[ModuleType, str]:
+    module, _, attribute = name.partition(":")
+    sys.path.insert(0, "")
+    try:
+        return importlib.import_module(module), attribute
+    except Exception as error:
+        raise _users_fault(error, name, where_code_is(name)) from error
+
+
+def _users_fault(error: BaseException, name: str, file: str) -> UserCodeError:
+    return UserCodeError(f"{name} cannot be loaded: {type(error).__name__}: {error}", users_part(error, file))
+
+
+def _check(workload: Workload, name: str) -> None:
+    makers = [workload.model, workload.torch, workload.tensorflow, workload.blocks]
+    if not any(makers):
+        raise SpecError(f"{name}: the workload has no model: give model, torch or tensorflow")
+    if workload.model and (workload.torch or workload.tensorflow):
+        raise SpecError(f"{name}: give model, which runs on every engine, or torch and tensorflow, not both")
+    if sum(one is not None for one in (workload.dataset, workload.data, workload.train)) != 1:
+        raise SpecError(f"{name}: say where the examples come from, by one of dataset, data and train")
+    if workload.model:
+        try:
+            _ = workload.model.size
+        except ValueError as error:
+            raise SpecError(f"{name}: {error}") from None

@@ -1,0 +1,42 @@
+"""Models of many megabytes on the torch parameter server: what it holds, and what it gets while backward runs."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import paceline
+from paceline.engines.torch.buckets import BUCKET_BYTES, cut, touched_by
+from paceline.workloads.alexnet import CIFAR, IMAGENET
+
+
+@pytest.mark.parametrize("servers", [1, 2, 3])
+def test_buckets_cover_every_value_once_and_none_is_too_large(servers: int) -> None:
+    by_server = cut(CIFAR.size, servers)
+    assert len(by_server) == servers
+    buckets = sorted((bucket for found in by_server for bucket in found), key=lambda bucket: bucket.part.start)
+    assert buckets[0].part.start == 0
+    assert buckets[-1].part.stop == CIFAR.size
+    for one, other in pairwise(buckets):
+        assert one.part.stop == other.part.start
+    assert max(bucket.size for bucket in buckets) * 4 <= BUCKET_BYTES
+
+
+def test_the_last_layers_buckets_do_not_wait_for_the_first_layers() -> None:
+    (buckets,) = cut(IMAGENET.size, 1)
+    touched = touched_by(buckets, IMAGENET.parameters)
+    last_bias, first_weight = touched[-1], touched[0]
+    assert set(last_bias).isdisjoint(first_weight)
+
+
+def test_the_server_holds_less_than_three_times_the_model(tmp_path: Path) -> None:
+    """Through sockets, with momentum: values, velocity, and no more than a message or so of each worker."""
+    (result,) = paceline.run(
+        "alexnet:cifar", runs=str(tmp_path), strategy="ps-sync", layout="p w w", transport="tcp", batch=4,
+        stop="steps=8", eval_examples=100,
+    )  # fmt: skip
+    assert result.status == "ok", result.reason
+    server = pl.read_parquet(Path(result.dir) / "samples.parquet").filter(pl.col("host") == "h1")
+    model = 4 * CIFAR.size
+    assert server["memory_bytes"].max() < 3 * model + 2 * BUCKET_BYTES  # type: ignore[operator]
