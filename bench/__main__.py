@@ -1,16 +1,17 @@
-"""What is fast, side by side with peers. `python -m bench [paces|peer|overhead] [--rounds N]`"""
+"""What is fast, side by side with peers. `python -m bench [PART]... [--rounds N]`"""
 
 import argparse
 
 from bench.measure import Pace, in_turns, ours, show
 from bench.overhead import overhead
 from bench.peers.launch import updates_per_s
+from bench.workloads import alexnet, lenet, sparse
 
 
 def paces(rounds: int) -> None:
     """Engines and strategies on three workers, batch 100."""
     contenders = {
-        f"{engine} {strategy}": ours(engine=engine, strategy=strategy, layout="cluster2", stop="seconds=5")
+        f"{engine} {strategy}": ours("logreg", engine=engine, strategy=strategy, layout="cluster2", stop="seconds=5")
         for engine, strategy in (
             ("torch", "ps-async"),
             ("tensorflow", "ps-async"),
@@ -40,9 +41,13 @@ def peer(rounds: int) -> None:
     """The TensorFlow engine against a script written by hand."""
     found = in_turns(
         {
-            "engine, ps-async": ours(engine="tensorflow", strategy="ps-async", layout="cluster2", stop="steps=3000"),
+            "engine, ps-async": ours(
+                "logreg", engine="tensorflow", strategy="ps-async", layout="cluster2", stop="steps=3000"
+            ),
             "by hand, ps-async": lambda: updates_per_s(workers=3, steps=3000, sync=False),
-            "engine, ps-sync": ours(engine="tensorflow", strategy="ps-sync", layout="cluster2", stop="steps=600"),
+            "engine, ps-sync": ours(
+                "logreg", engine="tensorflow", strategy="ps-sync", layout="cluster2", stop="steps=600"
+            ),
             "by hand, ps-sync": lambda: updates_per_s(workers=3, steps=600, sync=True),
         },
         rounds,
@@ -58,7 +63,7 @@ def _ratio(found: dict[str, Pace], one: str, other: str) -> float:
     return found[one].median / found[other].median
 
 
-_PARTS = {"paces": paces, "peer": peer, "overhead": overhead}
+_PARTS = {"paces": paces, "peer": peer, "overhead": overhead, "alexnet": alexnet, "sparse": sparse, "lenet": lenet}
 
 
 def main() -> None:

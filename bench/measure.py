@@ -9,13 +9,14 @@ from rich.console import Console
 from rich.table import Table
 
 import paceline
+from paceline.store.result import Result
 
 Contender = Callable[[], float]
 console = Console(width=120, highlight=False)
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """Updates per second over several rounds."""
+    """A figure over several rounds."""
 
     values: tuple[float, ...]
 
@@ -24,7 +25,8 @@ class Pace(msgspec.Struct, frozen=True):
         return median(self.values)
 
     def __str__(self) -> str:
-        return f"{self.median:,.0f} ({min(self.values):,.0f} to {max(self.values):,.0f})"
+        digits = 0 if self.median >= 100 else 2
+        return f"{self.median:,.{digits}f} ({min(self.values):,.{digits}f} to {max(self.values):,.{digits}f})"
 
 
 def in_turns(contenders: Mapping[str, Contender], rounds: int) -> dict[str, Pace]:
@@ -33,26 +35,29 @@ def in_turns(contenders: Mapping[str, Contender], rounds: int) -> dict[str, Pace
     for number in range(1, rounds + 1):
         for name, contender in contenders.items():
             values[name].append(contender())
-            console.print(f"  round {number} of {rounds}: {name} {values[name][-1]:,.0f}/s", style="dim")
+            console.print(f"  round {number} of {rounds}: {name} {values[name][-1]:,.4g}", style="dim")
     return {name: Pace(tuple(found)) for name, found in values.items()}
 
 
-def ours(**fields: object) -> Contender:
+def ours(workload: str, figure: str = "updates_per_s", **fields: object) -> Contender:
+    """A figure of one run of ours."""
+    return lambda: float(getattr(result_of(workload, **fields), figure))
+
+
+def result_of(workload: str, **fields: object) -> Result:
     """One run of ours; its runs directory is thrown away."""
-
-    def run() -> float:
-        with tempfile.TemporaryDirectory(prefix="paceline-bench-") as runs:
-            (result,) = paceline.run("logreg", runs=runs, **fields)
-        if result.status != "ok":
-            raise RuntimeError(f"a run of the bench ended {result.status}: {result.reason}")
-        return result.updates_per_s
-
-    return run
+    with tempfile.TemporaryDirectory(prefix="paceline-bench-") as runs:
+        (result,) = paceline.run(workload, runs=runs, **fields)
+    if result.status != "ok":
+        raise RuntimeError(f"a run of the bench ended {result.status}: {result.reason}")
+    return result
 
 
-def show(title: str, paces: Mapping[str, Pace], claims: Mapping[str, tuple[float, str]]) -> None:
+def show(
+    title: str, paces: Mapping[str, Pace], claims: Mapping[str, tuple[float, str]], unit: str = "updates/s"
+) -> None:
     """The table, and each claim with the ratio that was measured."""
-    table = Table("what", "updates/s: median (least to most)", title=title, title_justify="left", box=None)
+    table = Table("what", f"{unit}: median (least to most)", title=title, title_justify="left", box=None)
     for name, pace in paces.items():
         table.add_row(name, str(pace))
     console.print(table)
