@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all bench check format clean setup
+.PHONY: demo test test-all bench check docs format clean setup
 
 setup: $(READY)
 
@@ -30,6 +30,9 @@ test-all: check
 
 bench: $(READY)
 	$(BIN)/python -m bench
+
+docs: $(READY)
+	$(BIN)/python docs/support.py
 
 format: $(READY)
 	$(BIN)/ruff check --fix .
