@@ -35,13 +35,14 @@ def namespaces_of(run: LiveRun) -> dict[str, str]:
 def test_network_figures_agree_with_ip_s_link(tmp_path: Path, engine: str) -> None:
     run = LiveRun(
         tmp_path / "runs", "--engine", engine, "--strategy", "ps-async", "--layout", "p w w", "--hosts", "netns",
-        "--stop", "seconds=10", "--name", f"net{engine[:2]}",
+        "--stop", "seconds=12", "--name", f"net{engine[:2]}",
     )  # fmt: skip
     run.wait_until_training()
     names = namespaces_of(run)
     assert set(names) >= {"h1", "h2", "h3"}
     observed: dict[str, list[tuple[float, dict[str, int]]]] = {host: [] for host in ("h1", "h2", "h3")}
-    until(lambda: _look(observed, names) >= 2.5, "2.5 s of counters", deadline_s=30)
+    # Between two samples a tenth of a second apart the counters are not known: against six seconds that is little.
+    until(lambda: _look(observed, names) >= 6, "6 s of counters", deadline_s=30)
     code, result = run.result()
     assert code == 0
     zero = next(e["clock_zero_ns"] for e in run.events() if e["event"] == "created")

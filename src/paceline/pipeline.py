@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -28,7 +29,7 @@ from paceline.store.result import Result
 from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
 from paceline.workloads.model import CLASSIFIES
-from paceline.workloads.own import is_own
+from paceline.workloads.own import code_mark, is_own
 from paceline.workloads.registry import WORKLOADS, sizes_of, workload
 from paceline.workloads.workload import Workload
 
@@ -59,14 +60,15 @@ def run(
     plans = plan(experiment)
     runs = Path(experiment.runs)
     check_writable(runs)
-    ready = {name: _ensure(name, say) for name in {_workload(one).dataset for one in plans}}
+    wanted = {(one.spec.workload, _workload(one).dataset) for one in plans}
+    ready = {(name, dataset): _ensure(name, dataset, say) for name, dataset in wanted}
     done = _done_before(runs, experiment.name) if experiment.name else []
     results = []
     with listen() as interrupts:
         for number, one in enumerate(plans, 1):
             if interrupts.pressed:
                 break
-            data_of_run = ready[_workload(one).dataset]
+            data_of_run = ready[one.spec.workload, _workload(one).dataset]
             result = next((r for r in done if r.key == key(one.spec) and r.data == data_of_run.source), None)
             skipped = result is not None
             if result is None:
@@ -98,6 +100,9 @@ def catalog(asked: Iterable[str] = ()) -> Catalog:
                     train_examples=one.train_examples,
                     engines=one.engines or frozenset(ENGINES),
                     has_accuracy=one.trained_for in CLASSIFIES,
+                    has_test=bool(one.dataset or one.data or one.test),
+                    fixed_examples=one.dataset is None,
+                    takes_momentum=not (one.model and one.model.by_rows),
                     trains=one.blocks is None,
                     refused=one.refused,
                 )
@@ -106,12 +111,16 @@ def catalog(asked: Iterable[str] = ()) -> Catalog:
             for name, sizes in {**WORKLOADS, **own}.items()
         },
         hosts=frozenset(HOSTS),
-        neighbours=frozenset(name for name, kind in HOSTS.items() if kind.shares_one_machine and _LINUX),
+        neighbours=frozenset(name for name, kind in HOSTS.items() if kind.shares_memory and _LINUX),
     )
 
 
-def _ensure(name: str | None, say: Callable[[str], None]) -> Ready:
-    return data.ensure(name, say) if name else Ready(paths=(), source="the workload's own", synthetic=False)
+def _ensure(workload_name: str, dataset: str | None, say: Callable[[str], None]) -> Ready:
+    """The data of a workload. With one's own goes a mark of its code: changed, it is no longer the same run."""
+    ready = data.ensure(dataset, say) if dataset else Ready(paths=(), source="the workload's own", synthetic=False)
+    if is_own(workload_name):
+        ready = replace(ready, source=f"{ready.source} (code {code_mark(workload_name)})")
+    return ready
 
 
 def _workload(one: RunPlan) -> Workload:

@@ -97,7 +97,7 @@ def test_exactly_the_asked_number_of_updates_is_applied(order: list[str], limit:
     stepped = set()
     for worker in [*order, *WORKERS * limit]:
         if worker not in may_step:
-            may_step[worker] = ask(server, worker, Op.PULL)[worker].more
+            may_step[worker] = ask(server, worker, Op.START)[worker].more
         elif may_step[worker]:
             stepped.add(worker)
             may_step[worker] = push(server, worker, 1.0)[worker].more
@@ -121,8 +121,9 @@ def test_what_is_not_for_this_shard_is_refused() -> None:
 def test_any_bytes_are_handled_or_a_wire_error(head: bytes, payload: bytes) -> None:
     for kind in (AsyncShard, SyncShard):
         try:
-            shard(kind).handle(b"w0", *Request.unpack([head, payload]))
-            shard(kind).handle(b"w0", *Request.unpack([head + payload]))
+            for frames in ([head, payload], [head + payload]):
+                for answer in shard(kind).handle(b"w0", *Request.unpack(frames)):
+                    answer.reply.head()
         except WireError:
             pass
 
@@ -132,7 +133,8 @@ def test_any_payload_is_handled_or_a_wire_error(op: Op, payload: bytes) -> None:
     for kind in (AsyncShard, SyncShard):
         server = shard(kind)
         try:
-            server.handle(b"w0", Request(op), payload)
+            for answer in server.handle(b"w0", Request(op), payload):
+                answer.reply.head()
         except WireError:
             assert server.updates == 0
 
@@ -253,3 +255,13 @@ def test_folding_gives_what_holding_gives(order: list[str], momentum: float) -> 
         assert server.updates == 3
         values.append(server.values.tolist())
     assert values[0] == pytest.approx(values[1], rel=1e-5)
+
+
+def test_only_the_chief_ends_a_run_and_nobody_pushes_from_the_future() -> None:
+    server = shard(AsyncShard)
+    for op in (Op.STOP, Op.FINAL):
+        with pytest.raises(WireError, match="not the chief"):
+            server.handle(b"w1", Request(op), b"")
+    with pytest.raises(WireError, match="yet to come"):
+        push(server, "w0", 1.0, version=2**64 - 1)
+    assert not server.values.any()

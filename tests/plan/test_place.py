@@ -3,6 +3,7 @@ from typing import Any
 import pytest
 
 from paceline.errors import PlanError
+from paceline.pipeline import catalog
 from paceline.plan.catalog import Catalog, EngineFacts, WorkloadFacts
 from paceline.plan.place import RunPlan, place
 from paceline.spec.load import experiment
@@ -99,3 +100,22 @@ def test_what_a_workload_does_not_have_is_refused(fields: dict[str, Any], line: 
     with pytest.raises(PlanError) as refusal:
         planned(**fields)
     assert str(refusal.value).startswith(line)
+
+
+def test_only_neighbours_share_memory() -> None:
+    """With the real catalog: a link that values do not pass through would measure nothing."""
+    found = catalog()
+    for hosts, transport in (("local", "memory"), ("netns", "tcp")):
+        (spec,) = expand(experiment({"workload": "logreg", "strategy": "ps-async", "hosts": hosts}))
+        assert place(spec, found).transport == transport
+    (spec,) = expand(
+        experiment({"workload": "logreg", "strategy": "ps-async", "hosts": "netns", "transport": "memory"})
+    )
+    with pytest.raises(PlanError, match="share no memory"):
+        place(spec, found)
+
+
+def test_sparse_models_have_no_momentum() -> None:
+    (spec,) = expand(experiment({"workload": "sparse-logreg", "momentum": 0.9}))
+    with pytest.raises(PlanError, match="momentum needs all"):
+        place(spec, catalog())

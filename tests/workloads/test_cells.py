@@ -113,6 +113,20 @@ def test_memory_and_messages_carry_the_same(tmp_path: Path, title: str, strategy
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_sparse_regression_on_two_workers_is_that_on_one(tmp_path: Path, engine: str) -> None:
+    together = train(
+        tmp_path, "sparse-logreg", engine=engine, strategy="ps-sync", layout="pw pw", batch=25, stop="steps=40",
+    )  # fmt: skip
+    alone = train(tmp_path, "sparse-logreg", batch=50, stop="steps=40")
+    assert together.final.loss == pytest.approx(alone.final.loss, rel=1e-4)
+
+
+def test_checkpoints_of_a_sparse_model_take_no_updates(tmp_path: Path) -> None:
+    result = train(tmp_path, "sparse-logreg", strategy="ps-async", layout="pw", stop="steps=12", checkpoint_every=5)
+    assert result.updates == 12
+
+
 def test_fewer_examples_are_used_again_and_again(tmp_path: Path) -> None:
     few = train(tmp_path, "logreg", examples=100, batch=50, stop="epochs=40")
     assert few.updates == 80

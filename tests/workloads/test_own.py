@@ -206,6 +206,10 @@ def test_code_that_cannot_be_loaded_is_refused_with_its_traceback(
             "WORKLOAD = Workload(name='a', train_examples=1, dataset='mnist', model=Model((2, 2, 1), (Dense(3),)))",
             "Dense cannot take examples of shape",
         ),
+        ("WORKLOAD = Workload(name='a', train_examples=1, dataset='minst', torch=print)", "did you mean mnist"),
+        ("WORKLOAD = Workload(name='a/b', train_examples=1, dataset='mnist', torch=print)", "the name 'a/b' must be"),
+        ("WORKLOAD = Workload(name='a', train_examples=1, dataset='mnist', torch=print, loss='mse')", "unknown loss"),
+        ("WORKLOAD = Workload(name='a', train_examples=1, dataset='mnist', model=Model((4,), (), 'mse'))", "not known"),
     ],
 )
 def test_what_is_no_workload_is_refused(tmp_path: Path, text: str, line: str) -> None:
@@ -213,6 +217,51 @@ def test_what_is_no_workload_is_refused(tmp_path: Path, text: str, line: str) ->
     file.write_text(f"from paceline import Model, Workload\nfrom paceline.layers import Dense\n{text}\n")
     with pytest.raises(SpecError, match=line):
         find_own(str(file))
+
+
+@pytest.mark.parametrize(
+    ("flags", "line"),
+    [(["--stop", "loss=0.1"], "has no test set"), (["--examples", "10"], "brings its own examples")],
+)
+def test_what_ones_own_data_cannot_do_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], line: str
+) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text(BROKEN)
+    assert run_command(["run", str(file), *flags]) == 2
+    assert line in capsys.readouterr().err
+
+
+def test_a_changed_file_is_another_run(tmp_path: Path) -> None:
+    file = tmp_path / "line.py"
+    for text in (FUNCTION, FUNCTION, FUNCTION.replace("3 * x + 1", "2 * x + 1")):
+        file.write_text(text)
+        train(tmp_path, file, engine="tensorflow", stop="steps=5", name="same")
+    assert len(list((tmp_path / "runs").glob("same-*"))) == 2
+
+
+FROZEN = """
+from torch import nn
+from paceline import Workload
+
+def made():
+    module = nn.Sequential(nn.Linear(784, 200), nn.BatchNorm1d(200), nn.Dropout(0.5), nn.ReLU(), nn.Linear(200, 10))
+    module[0].weight.requires_grad_(False)
+    return module
+
+WORKLOAD = Workload(name="frozen", torch=made, dataset="mnist", train_examples=60_000)
+"""
+
+
+@pytest.mark.parametrize("strategy", ["single", "ps-async"])
+def test_frozen_parameters_and_layers_with_two_minds_are_understood(tmp_path: Path, strategy: str) -> None:
+    file = tmp_path / "frozen.py"
+    file.write_text(FROZEN)
+    result = train(tmp_path, file, strategy=strategy, layout=LAYOUTS[strategy], stop="steps=200")
+    assert result.status == "ok", result.reason
+    assert "0.weight" not in load_file(Path(result.dir) / "checkpoints" / "final.safetensors")
+    assert result.final.accuracy is not None
+    assert result.final.accuracy > 0.75
 
 
 def test_a_missing_file_and_a_module_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

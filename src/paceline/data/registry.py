@@ -20,6 +20,10 @@ _DATASETS: dict[str, ModuleType] = {
 }
 
 
+DATASETS = tuple(name for name, module in _DATASETS.items() if module is not nothing)
+"""Those that a workload may name."""
+
+
 def ensure(name: str, say: Callable[[str], None] = lambda _line: None) -> Ready:
     """Have the data on this machine, verified; called once, before anything starts."""
     if _on_disk(name) is None:
@@ -39,9 +43,7 @@ def load(name: str, ready: Ready | None = None, examples: int | None = None) -> 
 def presence() -> dict[str, tuple[bool, str]]:
     """For each data set whether it is on this machine, and what it is or what will happen."""
     found = {}
-    for name, module in _DATASETS.items():
-        if module is nothing:
-            continue
+    for name in DATASETS:
         ready = _on_disk(name)
         if ready is None:
             found[name] = (True, "not here yet: fetched when a run first needs it")

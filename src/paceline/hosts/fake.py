@@ -124,6 +124,7 @@ class FakeAgent:
 class FakeHosts:
     summary = "no processes at all; for tests"
     shares_one_machine = True
+    shares_memory = False
 
     def __init__(self, scripts: dict[str, TaskScript] | None = None) -> None:
         self._scripts = scripts or {}

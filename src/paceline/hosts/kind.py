@@ -47,6 +47,8 @@ class HostKind(Protocol):
     summary: str
     shares_one_machine: bool
     """True if all hosts' tasks compete for the same cores."""
+    shares_memory: bool
+    """True if the hosts are neighbours, between which values may pass through memory and not the network."""
 
     def check(self, wanted: Sequence[HostRequest]) -> None:
         """Raise HostError, in one line, if these hosts cannot be had here."""

@@ -22,6 +22,7 @@ class LocalHost(msgspec.Struct):
 class LocalHosts:
     summary = "plain processes on this machine, talking over loopback"
     shares_one_machine = True
+    shares_memory = True
 
     def check(self, wanted: Sequence[HostRequest]) -> None:
         for request in wanted:

@@ -31,6 +31,7 @@ class NetnsHost(box.Made):
 class NetnsHosts:
     summary = "network namespaces on this machine, with links and CPU shares of their own (Linux, root)"
     shares_one_machine = True
+    shares_memory = False
 
     def check(self, wanted: Sequence[HostRequest]) -> None:
         _check_machine()

@@ -37,6 +37,11 @@ class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
     train_examples: int
     engines: frozenset[str]
     has_accuracy: bool = True
+    has_test: bool = True
+    """Whether there are examples to evaluate on."""
+    fixed_examples: bool = False
+    """Whether the training examples are a user's own, which cannot be cut to a number."""
+    takes_momentum: bool = True
     trains: bool = True
     """False: it computes something else, step by step, and has no examples."""
     refused: Mapping[str, str] = {}

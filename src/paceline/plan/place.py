@@ -97,6 +97,12 @@ def _sized(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
         raise PlanError(f"{title} does not run on engine {spec.engine}: use {', '.join(sorted(workload.engines))}")
     if not workload.trains and any(rule.kind in ("loss", "accuracy") for rule in spec.stop):
         raise PlanError(f"{title} trains nothing and has no quality to stop at: stop at steps or seconds")
+    if not workload.has_test and any(rule.kind in ("loss", "accuracy") for rule in spec.stop):
+        raise PlanError(f"{title} has no test set to measure loss and accuracy on: give it one, or stop at steps")
+    if not workload.takes_momentum and spec.momentum:
+        raise PlanError(f"{title} moves only the weights a batch touches, and momentum needs all: leave it out")
+    if workload.fixed_examples and spec.examples is not None:
+        raise PlanError(f"{title} brings its own examples: cut them there and leave out --examples")
     if not workload.has_accuracy and any(rule.kind == "accuracy" for rule in spec.stop):
         raise PlanError(f"{title} has no accuracy to stop at: stop at a loss")
     if spec.strategy in workload.refused:

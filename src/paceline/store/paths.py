@@ -51,7 +51,11 @@ def create_run(runs: Path, name: str) -> RunPaths:
     """A new directory `name-1`, `name-2`, …: never one that exists, whoever else is making some."""
     try:
         runs.mkdir(parents=True, exist_ok=True)
-        taken = [int(match[1]) for entry in runs.iterdir() if (match := re.fullmatch(rf"{name}-(\d+)", entry.name))]
+        taken = [
+            int(match[1])
+            for entry in runs.iterdir()
+            if (match := re.fullmatch(rf"{re.escape(name)}-(\d+)", entry.name))
+        ]
         number = max(taken, default=0) + 1
         while True:
             directory = runs / f"{name}-{number}"

@@ -41,16 +41,14 @@ class Feeder:
         self._ahead: tuple[int, Batch] | None = None
 
     def at(self, step: int) -> Batch:
-        if self._ahead and self._ahead[0] == step:
-            return self._ahead[1]
+        """This step's batch; it is overwritten by the next."""
         return self._draw(step)
 
-    def after(self, step: int) -> Batch:
-        """The next batch, without spoiling this one."""
-        batch = self._draw(step + 1)
-        kept = Batch(tuple(array.copy() for array in batch.inputs), batch.target.copy())
-        self._ahead = (step + 1, kept)
-        return kept
+    def pair_at(self, step: int) -> tuple[Batch, Batch]:
+        """This step's batch and the next one's, each with arrays of its own."""
+        now = self._ahead[1] if self._ahead and self._ahead[0] == step else _copy(self._draw(step))
+        self._ahead = (step + 1, _copy(self._draw(step + 1)))
+        return now, self._ahead[1]
 
     def _draw(self, step: int) -> Batch:
         batch = self._stream.at(step)
@@ -69,9 +67,11 @@ def _steps(
     while True:
         start = clock_ns()
         with recorder.data:
-            batch = batches.at(number)
             if ahead:
-                ahead.expect(batches.after(number))
+                batch, upcoming = batches.pair_at(number)
+                ahead.expect(upcoming)
+            else:
+                batch = batches.at(number)
         step = strategy.step(batch)
         if not step.applied:
             return
@@ -154,6 +154,10 @@ class Chief:
 
     def _reach(self, rule: StopRule, outcome: Outcome, now_ns: int, update: int) -> None:
         outcome.reached, outcome.reached_ns, outcome.reached_update = str(rule), now_ns, update
+
+
+def _copy(batch: Batch) -> Batch:
+    return Batch(tuple(array.copy() for array in batch.inputs), batch.target.copy())
 
 
 def _first(pieces: list[Batch], examples: int | None) -> list[Batch]:

@@ -6,7 +6,10 @@ from rich.table import Table
 
 from paceline.plan.place import RunPlan
 
-_OTHERS = ("lr", "threads", "eval_every", "latency", "trace_every")
+_OTHERS = (
+    "examples", "lr", "momentum", "threads", "transport", "eval_every", "eval_examples", "checkpoint_every", "latency",
+    "trace_every",
+)  # fmt: skip
 
 
 def plan_table(plans: Sequence[RunPlan]) -> Table:

@@ -90,14 +90,18 @@ def shape_after(layer: Layer, shape: Shape) -> Shape:
         case Dense(units):
             _expect(layer, shape, 1)
             return (units,)
+        case Dropout():
+            return _expect(layer, shape, 1)
         case Conv(filters, size, stride, padding):
             height, width, _ = _expect(layer, shape, 3)
             return (*_window(layer, height + 2 * padding, width + 2 * padding, size, stride), filters)
         case MaxPool(size, stride) | AveragePool(size, stride):
             height, width, channels = _expect(layer, shape, 3)
             return (*_window(layer, height, width, size, stride), channels)
-        case SpatialTransformer(_, size):
+        case SpatialTransformer(localisation, size):
             _, _, channels = _expect(layer, shape, 3)
+            if any(isinstance(one, Dropout | SpatialTransformer) for one in localisation):
+                raise ValueError("a SpatialTransformer's own layers cannot have Dropout or another transformer")
             return (size, size, channels)
         case Flatten():
             return (prod(shape),)

@@ -2,7 +2,7 @@
 
 from functools import cached_property
 from math import prod
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 import msgspec
 import numpy as np
@@ -77,6 +77,12 @@ class Model(msgspec.Struct, frozen=True, dict=True):
     """Of one example: (width,), or (height, width, channels)."""
     layers: tuple[Layer, ...]
     loss: Loss = "softmax"
+
+    def __post_init__(self) -> None:
+        if self.loss not in get_args(Loss):
+            raise ValueError(f"loss '{self.loss}' is not known: use {', '.join(get_args(Loss))}")
+        if self.sparse and (len(self.layers) > 1 or self.loss != "logistic"):
+            raise ValueError("SparseLinear must be the only layer, and its loss logistic")
 
     @cached_property
     def shapes(self) -> list[Shape]:

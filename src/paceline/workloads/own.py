@@ -1,17 +1,24 @@
 """A user's own workload: found in a file or a module, checked, its batches handed out step by step."""
 
+import hashlib
 import importlib
 import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import redirect_stdout
+from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
 import numpy as np
 
 from paceline.data.batches import Array, Batch, Examples, Share
-from paceline.errors import RunError, SpecError, UserCodeError
+from paceline.data.registry import DATASETS
+from paceline.errors import RunError, SpecError, UserCodeError, unknown
+from paceline.spec.load import NAME as NAME_PATTERN
+from paceline.workloads.model import Loss
 from paceline.workloads.workload import BatchOfArrays, Workload
 
 NAME = "WORKLOAD"
@@ -25,6 +32,12 @@ def is_own(name: str) -> bool:
 
 def find_own(name: str) -> Workload:
     """`path/to/file.py`, whose workload is called WORKLOAD, or `package.module:name`."""
+    # Once for each state of the file: it is asked for again and again, and may print.
+    return _load(name, code_mark(name))
+
+
+@cache
+def _load(name: str, _mark: str) -> Workload:
     module, attribute = (_file(Path(name)), NAME) if name.endswith(".py") else _module(name)
     found = getattr(module, attribute, None)
     if not isinstance(found, Workload):
@@ -33,8 +46,16 @@ def find_own(name: str) -> Workload:
     return found
 
 
+def code_mark(name: str) -> str:
+    """Changes with the file that the workload is in."""
+    try:
+        return hashlib.sha256(Path(where_code_is(name)).read_bytes()).hexdigest()[:12]
+    except OSError:
+        return "unknown"
+
+
 def absolute(name: str) -> str:
-    """The same workload from wherever it is asked for: tasks have a directory of their own."""
+    """The same workload wherever a task's working directory is."""
     return str(Path(name).absolute()) if name.endswith(".py") else name
 
 
@@ -130,9 +151,12 @@ def _file(path: Path) -> ModuleType:
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    sys.path.insert(0, str(path.absolute().parent))  # Its neighbours are its own to import.
+    folder = str(path.absolute().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # Its neighbours are its own to import.
     try:
-        spec.loader.exec_module(module)
+        with redirect_stdout(sys.stderr):  # What it prints must not get among the results of --json.
+            spec.loader.exec_module(module)
     except Exception as error:
         raise _users_fault(error, str(path), str(path.absolute())) from error
     return module
@@ -140,9 +164,11 @@ def _file(path: Path) -> ModuleType:
 
 def _module(name: str) -> tuple[ModuleType, str]:
     module, _, attribute = name.partition(":")
-    sys.path.insert(0, "")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
     try:
-        return importlib.import_module(module), attribute
+        with redirect_stdout(sys.stderr):
+            return importlib.import_module(module), attribute
     except Exception as error:
         raise _users_fault(error, name, where_code_is(name)) from error
 
@@ -152,6 +178,14 @@ def _users_fault(error: BaseException, name: str, file: str) -> UserCodeError:
 
 
 def _check(workload: Workload, name: str) -> None:
+    if not NAME_PATTERN.fullmatch(workload.name):
+        raise SpecError(f"{name}: the name '{workload.name}' must be of a-z, 0-9 and '-', 48 at most")
+    if workload.dataset is not None and workload.dataset not in DATASETS:
+        raise SpecError(f"{name}: {unknown('dataset', workload.dataset, DATASETS)}")
+    if workload.loss not in get_args(Loss):
+        raise SpecError(f"{name}: {unknown('loss', workload.loss, get_args(Loss))}")
+    if workload.momentum and workload.model and workload.model.by_rows:
+        raise SpecError(f"{name}: a sparse model moves only the weights a batch touches: it cannot have momentum")
     makers = [workload.model, workload.torch, workload.tensorflow, workload.blocks]
     if not any(makers):
         raise SpecError(f"{name}: the workload has no model: give model, torch or tensorflow")

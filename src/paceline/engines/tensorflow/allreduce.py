@@ -74,7 +74,7 @@ class AllReduce:
             *inputs, target = inputs_and_target
             with tf.GradientTape() as tape:
                 loss = network.mean_loss(model, inputs, target, variables)
-            return loss, tape.gradient(loss, variables)
+            return loss, tape.gradient(loss, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
 
         def exchange(*mine: Any) -> Any:
             # A function's arguments have no device and the strategy needs one: identity puts them on this replica's.

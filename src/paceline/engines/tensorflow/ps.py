@@ -104,7 +104,9 @@ class ParameterServerWorker:
         pulled = self._pull()
         with tf.device(self._here), tf.name_scope("compute"):
             loss = network.mean_loss(self._model, self._inputs, self._target, pulled)
-            gradients = [tf.convert_to_tensor(gradient) for gradient in tf.gradients(loss, pulled)]
+            # "zero": what a user's model does not use has no gradient.
+            found = tf.gradients(loss, pulled, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+            gradients = [tf.convert_to_tensor(gradient) for gradient in found]
         self._fetches = self._build_step(self._push(gradients), loss)
         self._build_end()
 

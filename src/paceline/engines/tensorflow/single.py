@@ -24,7 +24,7 @@ class Single:
         self._updates = 0
         graph = tf1.Graph()
         with graph.as_default():
-            step = self._build(job.seed, job.lr, job.momentum)
+            step = self._build(job.lr, job.momentum)
         self._session = tf1.Session(graph=graph, config=config(job.threads))
         self._run = self._session.make_callable(step, [*self._inputs, self._target])
         self._session.run(self._initialize)
@@ -32,6 +32,8 @@ class Single:
         blank = self._model.blank(job.batch)
         self._run(*blank.inputs, blank.target)
         self._session.run(self._initialize)
+        values = initial(self._model, job.seed).values()
+        self._session.run(self._assign, dict(zip(self._firsts, values, strict=True)))
         context.rendezvous.attach("tensorboard", "events.out.tfevents.graph", graph_event(graph))
 
     def start(self) -> bool:
@@ -59,13 +61,17 @@ class Single:
     def close(self) -> None:
         self._session.close()
 
-    def _build(self, seed: int, lr: float, momentum: float) -> list[Any]:
+    def _build(self, lr: float, momentum: float) -> list[Any]:
         self._inputs = network.placeholders(self._model.feeds)
         self._target = network.placeholder_of(self._model.target)
+        # First values are fed: as constants they would be part of the graph, and of the file that shows it.
+        shapes, zeros = self._model.parameters, tf1.zeros_initializer()
         self._variables = [
-            tf1.get_variable(name.replace(".", "_"), initializer=value, use_resource=True)
-            for name, value in initial(self._model, seed).items()
+            tf1.get_variable(shape.name.replace(".", "_"), shape.shape, tf.float32, zeros, use_resource=True)
+            for shape in shapes
         ]
+        self._firsts = [tf1.placeholder(tf.float32, shape.shape) for shape in shapes]
+        self._assign = [v.assign(first).op for v, first in zip(self._variables, self._firsts, strict=True)]
         self._outputs = network.outputs(self._model, self._inputs[: len(self._model.data_feeds)], self._variables)
         loss = network.mean_loss(self._model, self._inputs, self._target, self._variables)
         update = optimizer(lr, momentum).minimize(loss, var_list=self._variables)

@@ -13,10 +13,6 @@ from paceline.errors import RunError
 from paceline.workloads.parameters import Vector
 
 
-def possible() -> bool:
-    return hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd")
-
-
 class Segment:
     """A vector of float32 in memory of its own. Its file is open as long as the segment is, for others to find."""
 

@@ -1,8 +1,8 @@
 """How gradients and values pass between workers and servers: in messages, or through memory they share.
 
 Shared, a worker's vectors lie one behind the other in a segment of its own: values, then gradient. Servers read the
-gradient where it is. In ps-async they write a worker's values before they answer it. In ps-sync values change only
-while every worker waits, so there is one copy of them for all: the chief's.
+gradient where it is. In ps-async they write a worker's values before they answer it. In ps-sync a value changes only
+after every worker has pushed its gradient, and so is done with it, so there is one copy of them for all: the chief's.
 """
 
 import numpy as np

@@ -43,9 +43,11 @@ class Network:
         return loss.item()
 
     def predict(self, *inputs: Array) -> Array:
+        self.module.eval()
         with torch.inference_mode():
             found: Array = self.module(*(torch.from_numpy(array) for array in inputs)).numpy()
-            return found
+        self.module.train()
+        return found
 
     def snapshot(self) -> Parameters:
         return views(self.vector.copy(), self._model.parameters)
@@ -75,8 +77,10 @@ class Descent:
         if self._stock:
             self._stock.step()
             return
+        # A parameter that a user's module did not use has no gradient.
+        used = [tensor for tensor in self._tensors if tensor.grad is not None]
         with torch.no_grad():
-            torch._foreach_add_(self._tensors, [tensor.grad for tensor in self._tensors], alpha=-self._lr)
+            torch._foreach_add_(used, [tensor.grad for tensor in used], alpha=-self._lr)
 
 
 def _backward() -> Callable[[torch.Tensor], object]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import cached_property
 
+import msgspec
 import numpy as np
 import torch
 
@@ -31,8 +32,6 @@ def with_model(context: TaskContext) -> TaskContext:
     make = context.workload.torch
     if make is None or context.workload.model:
         return context
-    import msgspec
-
     return msgspec.structs.replace(context, model=ModuleModel(make, context))
 
 
@@ -50,9 +49,10 @@ class ModuleModel:
     @cached_property
     def parameters(self) -> tuple[ParameterShape, ...]:
         module = self._made(0)
-        shapes = tuple(ParameterShape(name, tuple(value.shape)) for name, value in module.named_parameters())
+        named = [(name, value) for name, value in module.named_parameters() if value.requires_grad]
+        shapes = tuple(ParameterShape(name, tuple(value.shape)) for name, value in named)
         if not shapes:
-            raise RunError("the module that `torch` makes has no parameters")
+            raise RunError("the module that `torch` makes has nothing to train: no parameter requires a gradient")
         return shapes
 
     @cached_property
@@ -72,7 +72,7 @@ class ModuleModel:
         return _feed(self._example.target)
 
     def first(self, seed: int, part: slice | None = None) -> Vector:
-        values = [value.detach().reshape(-1).float() for value in self._made(seed).parameters()]
+        values = [value.detach().reshape(-1).float() for value in _trained(self._made(seed))]
         vector: Vector = torch.cat(values).numpy()
         return vector if part is None else vector[part].copy()
 
@@ -81,7 +81,7 @@ class ModuleModel:
 
     def over(self, windows: list[torch.Tensor]) -> tuple[torch.nn.Module, Tensors]:
         module = self._made(self._context.job.seed)
-        tensors = list(module.parameters())
+        tensors = _trained(module)
         for tensor, window in zip(tensors, windows, strict=True):
             tensor.data = window
         return module, tensors
@@ -98,6 +98,11 @@ class ModuleModel:
         job = self._context.job
         share = Share(batch=job.batch, workers=job.workers, index=job.index, seed=job.seed)
         return self._context.data.stream(share).at(0)
+
+
+def _trained(module: torch.nn.Module) -> Tensors:
+    """Its parameters, but for those that the user has frozen."""
+    return [tensor for tensor in module.parameters() if tensor.requires_grad]
 
 
 def _feed(array: np.ndarray) -> Feed:

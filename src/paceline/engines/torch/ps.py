@@ -34,11 +34,14 @@ class ParameterServerWorker:
         )
         # Computed once, so that lazy set-up is over before the clock starts.
         self._network.differentiate(model.blank(job.batch))
-        self._version = 0
+        self._versions = [0] * job.servers
+        """For each server, the update that the values it gave belong to."""
 
     def start(self) -> bool:
         with self._recorder.pull:
-            return self._pull()
+            replies = [link.ask(Request(Op.START)) for link in self._links]
+            self._pull()
+        return all(reply.more for reply in replies)
 
     def step(self, batch: Batch) -> Step:
         network, recorder = self._network, self._recorder
@@ -51,14 +54,13 @@ class ParameterServerWorker:
         replies = self._take_answers()
         took = clock_ns() - asked
         # What the server held back for slower workers is waiting, not transfer.
-        waited = min(took, replies[-1].waited_ns)
+        waited = min(took, max(reply.waited_ns for reply in replies))
         if self._job.synchronous:
             recorder.write(Kind.WAIT, asked, waited)
         recorder.write(Kind.PULL, asked + waited, took - waited)
-        self._version = max(reply.update for reply in replies)
         return Step(
             loss,
-            self._version,
+            self._versions[0],
             max(reply.staleness for reply in replies),
             all(reply.more for reply in replies),
             all(reply.applied for reply in replies),
@@ -88,25 +90,26 @@ class ParameterServerWorker:
             link.close()
         self._sockets.term()
 
-    def _pull(self) -> bool:
-        """All values; False if there is no step to make."""
+    def _pull(self) -> None:
+        """All values."""
         for bucket in self._all:
             self._links[bucket.server].send(Request(Op.PULL, bucket=bucket.number))
-        return all(reply.more for reply in self._take_answers())
+        self._take_answers()
 
     def _push(self, number: int) -> None:
         bucket = self._all[number]
-        request = Request(Op.PUSH, self._version, bucket.number)
+        request = Request(Op.PUSH, self._versions[bucket.server], bucket.number)
         self._links[bucket.server].send(request, self._side.outgoing(bucket.part))
 
     def _take_answers(self) -> list[Reply]:
         """One for every bucket; what comes with it goes to its place."""
         replies = []
-        for link, buckets in zip(self._links, self._buckets, strict=True):
+        for server, (link, buckets) in enumerate(zip(self._links, self._buckets, strict=True)):
             for _ in buckets:
                 reply, payload = link.receive()
                 self._side.incoming(buckets[reply.bucket].part, payload)
                 replies.append(reply)
+                self._versions[server] = max(self._versions[server], reply.update)
         return replies
 
     def _ask_all(self, op: Op) -> None:
@@ -139,29 +142,37 @@ class _PushOnTheWay:
         self._push = push
         self._parts = [sum(number in touches for touches in touched) for number in range(1 + max(map(max, touched)))]
         self._missing: list[int] = []
-        for tensor, window, touches in zip(network.tensors, network.windows(gradient), touched, strict=True):
-            tensor.register_post_accumulate_grad_hook(self._watch(window, touches))
+        self._windows, self._found = network.windows(gradient), [False] * len(touched)
+        for number, (tensor, touches) in enumerate(zip(network.tensors, touched, strict=True)):
+            tensor.register_post_accumulate_grad_hook(self._watch(number, touches))
 
     def begin(self) -> None:
         self._missing = list(self._parts)
+        self._found = [False] * len(self._found)
 
     def finish(self) -> None:
-        """What got no gradient at all is pushed as it was: zero."""
+        """What a user's module did not use has no gradient: zero, and not what it had the step before."""
+        for window, found in zip(self._windows, self._found, strict=True):
+            if not found:
+                window.zero_()
         for number, missing in enumerate(self._missing):
             if missing:
                 self._push(number)
         self._missing = []
 
-    def _watch(self, window: torch.Tensor, touches: list[int]) -> Callable[[torch.Tensor], None]:
+    def _watch(self, number: int, touches: list[int]) -> Callable[[torch.Tensor], None]:
+        window = self._windows[number]
+
         def ready(tensor: torch.Tensor) -> None:
             # Copied once: had backward added it up in place, that would be zeros written, read and written again.
             window.copy_(tensor.grad)
             tensor.grad = None
+            self._found[number] = True
             if not self._missing:
                 return
-            for number in touches:
-                self._missing[number] -= 1
-                if not self._missing[number]:
-                    self._push(number)
+            for bucket in touches:
+                self._missing[bucket] -= 1
+                if not self._missing[bucket]:
+                    self._push(bucket)
 
         return ready

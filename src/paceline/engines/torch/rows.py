@@ -16,7 +16,7 @@ from paceline.engines.torch.descent import BlockDescent
 from paceline.engines.torch.lanes import Indices, WorkerLanes
 from paceline.engines.torch.link import ServerLink, connect
 from paceline.engines.torch.neighbours import SEGMENT
-from paceline.engines.torch.wire import Op, Reply, Request
+from paceline.engines.torch.wire import Buffer, Op, Reply, Request
 from paceline.train.context import TaskContext
 from paceline.train.recorder import Kind, clock_ns
 from paceline.train.strategy import Predictor, Step
@@ -112,6 +112,8 @@ class RowServers:
         self._links, self._lanes, self._parts = links, lanes, shards(size, len(links))
         self._shares: list[Array] = []
         """For each server, where among the rows pulled last its own are."""
+        self._versions = [0] * len(links)
+        """For each server, the update that the rows it gave belong to."""
 
     def pull(self, wanted: Indices) -> Vector:
         """Rows as they are now; overwritten by the next."""
@@ -121,13 +123,13 @@ class RowServers:
             self._links[server].send(Request(Op.PULL_ROWS, bucket=indices.size), payload)
         return self._answers(wanted.size)[1]
 
-    def push(self, gradient: Vector, version: int, wanted: Indices) -> tuple[list[Reply], Vector]:
+    def push(self, gradient: Vector, wanted: Indices) -> tuple[list[Reply], Vector]:
         """Gradients for the rows pulled last, and which rows are wanted next; the answers, and these rows."""
         given = [gradient] if self._alone else [gradient[share] for share in self._shares]
         self._shares = self._cut(wanted)
         for server, indices in enumerate(self._to_each(wanted)):
             payload = self._lanes.give(server, given[server], indices)
-            self._links[server].send(Request(Op.PUSH_ROWS, version, indices.size), payload)
+            self._links[server].send(Request(Op.PUSH_ROWS, self._versions[server], indices.size), payload)
         return self._answers(wanted.size)
 
     @property
@@ -148,16 +150,21 @@ class RowServers:
 
     def _answers(self, count: int) -> tuple[list[Reply], Vector]:
         if self._alone:
-            reply, payload = self._links[0].receive()
+            reply, payload = self._receive(0)
             return [reply], self._lanes.take(0, count, payload)
         found, replies = np.zeros(count, np.float32), []
         for server, share in enumerate(self._shares):
-            reply, payload = self._links[server].receive()
+            reply, payload = self._receive(server)
             rows = self._lanes.take(server, share.size, payload)
             if rows.size:  # None come with an answer that only says that the run is over.
                 found[share] = rows
             replies.append(reply)
         return replies, found
+
+    def _receive(self, server: int) -> tuple[Reply, Buffer]:
+        reply, payload = self._links[server].receive()
+        self._versions[server] = reply.update
+        return reply, payload
 
 
 class RowsWorker:
@@ -177,14 +184,13 @@ class RowsWorker:
         self._sockets = zmq.Context()
         self._links = connect(self._sockets, peers, job)
         self._servers = RowServers(self._links, lanes, model.size)
-        self._version = 0
         self._rows: Vector | None = None
         """What the next step needs, if it is there already."""
         self._upcoming = blank
 
     def start(self) -> bool:
         with self._recorder.pull:
-            replies = [link.ask(Request(Op.PULL)) for link in self._links]
+            replies = [link.ask(Request(Op.START)) for link in self._links]
             return all(reply.more for reply in replies)
 
     def expect(self, upcoming: Batch) -> None:
@@ -199,16 +205,15 @@ class RowsWorker:
             loss, gradient = self._model.differentiate(self._rows, batch)
             wanted = self._model.indices(self._upcoming.inputs[0])
         asked = clock_ns()
-        replies, self._rows = self._servers.push(gradient, self._version, wanted)
+        replies, self._rows = self._servers.push(gradient, wanted)
         took = clock_ns() - asked
         # What the server held back for slower workers is waiting, not transfer.
         waited = min(took, max(reply.waited_ns for reply in replies))
         if self._job.synchronous:
             recorder.write(Kind.WAIT, asked, waited)
         recorder.write(Kind.PUSH, asked + waited, took - waited)
-        first = replies[0]
-        self._version = first.update
-        return Step(loss, first.update, first.staleness, all(r.more for r in replies), first.applied)
+        staleness = max(reply.staleness for reply in replies)
+        return Step(loss, replies[0].update, staleness, all(r.more for r in replies), replies[0].applied)
 
     def stop_now(self, mine: bool, update: int) -> bool:
         if mine:

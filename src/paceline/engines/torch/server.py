@@ -10,11 +10,14 @@ from paceline.engines.torch.frames import HEARTBEAT_MS, LINGER_MS, receive, send
 from paceline.engines.torch.neighbours import ServerSide, SharedRowsSide, SharedServerSide
 from paceline.engines.torch.shard import Answer, AsyncShard, Plan, Shard, SyncShard
 from paceline.engines.torch.wire import HEADER_BYTES, Buffer, Request, WireError
+from paceline.errors import RunError
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.recorder import clock_ns
 
 _log = logging.getLogger(__name__)
 _MOST_IO_THREADS = 4
+_ROW_BYTES = 8
+"""A push carries a gradient and the next index for each row."""
 
 
 def serve(context: TaskContext) -> Outcome:
@@ -25,6 +28,8 @@ def serve(context: TaskContext) -> Outcome:
         context = with_model(context)
     job, model = context.job, context.model
     buckets = cut(model.size, job.servers)[job.index]
+    if not buckets:
+        raise RunError(f"{job.servers} servers for {model.size} parameters: use fewer")
     # Most of a server's work is in these threads; with one for all, workers queue for it while a core idles.
     sockets = zmq.Context(io_threads=min(job.workers, _MOST_IO_THREADS))
     router = sockets.socket(zmq.ROUTER)
@@ -77,7 +82,7 @@ def _shard(context: TaskContext, buckets: list[Bucket], side: ServerSide) -> Sha
 def _largest_message(context: TaskContext, buckets: list[Bucket]) -> int:
     sparse = context.model.by_rows
     rows = sparse.rows(context.job.batch) if sparse else 0
-    return max(4 * rows, min(BUCKET_BYTES, 4 * buckets[0].size)) + HEADER_BYTES + 1024
+    return max(_ROW_BYTES * rows, min(BUCKET_BYTES, 4 * buckets[0].size)) + HEADER_BYTES + 1024
 
 
 def _answer_until_done(router: "zmq.Socket[bytes]", shard: Shard, side: ServerSide) -> None:

@@ -65,13 +65,19 @@ class Shard:
         """The answers that are now due; WireError if the request is not for this shard."""
         if worker not in self._workers:
             raise WireError(f"unknown worker {worker!r}")
+        if request.op in (Op.STOP, Op.FINAL) and worker != self._chief:
+            raise WireError(f"{worker!r} is not the chief")
+        if request.version > self.updates:
+            raise WireError(f"values of update {request.version}, which is yet to come")
         match request.op:
             case Op.PUSH:
                 part = self._part(request.bucket)
                 return self._push(worker, request, part, self._side.gradient(worker, part, payload))
+            case Op.START:
+                return [Answer(worker, Reply(self.updates, self._grant(worker)))]
             case Op.PULL:
-                more = self._grant(worker) if request.bucket == 0 else True
-                return [Answer(worker, Reply(self.updates, more, bucket=request.bucket), self._part(request.bucket))]
+                reply = Reply(self.updates, more=True, bucket=request.bucket)
+                return [Answer(worker, reply, self._part(request.bucket))]
             case Op.PUSH_ROWS:
                 return self._push_rows(worker, request, self._side.lanes.given(worker, request.bucket, payload))
             case Op.PULL_ROWS:

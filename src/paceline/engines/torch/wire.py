@@ -15,7 +15,7 @@ Worker = bytes
 
 class Op(IntEnum):
     PULL = 1
-    """Give me a bucket of the parameters, and leave to make a step."""
+    """Give me a bucket of the parameters."""
     PUSH = 2
     """Here is a bucket of my gradient; give me its parameters and, with the last one, leave for the next step."""
     STOP = 3
@@ -24,6 +24,8 @@ class Op(IntEnum):
     """From the chief: tell me once all others have left."""
     LEAVE = 5
     """I make no more steps."""
+    START = 8
+    """Give me leave to make my first step."""
     PULL_ROWS = 6
     """Give me the values at these indices."""
     PUSH_ROWS = 7
