@@ -1,6 +1,8 @@
 """A parameter server: one shard behind a ZeroMQ ROUTER. It needs no framework at all."""
 
 import logging
+import os
+import secrets
 
 import zmq
 
@@ -11,7 +13,7 @@ from paceline.engines.torch.neighbours import ServerSide, SharedRowsSide, Shared
 from paceline.engines.torch.shard import Answer, AsyncShard, Plan, Shard, SyncShard
 from paceline.engines.torch.wire import HEADER_BYTES, Buffer, Request, WireError
 from paceline.errors import RunError
-from paceline.train.context import Outcome, TaskContext
+from paceline.train.context import Job, Outcome, TaskContext
 from paceline.train.recorder import clock_ns
 
 _log = logging.getLogger(__name__)
@@ -39,9 +41,9 @@ def serve(context: TaskContext) -> Outcome:
     router.setsockopt(zmq.MAXMSGSIZE, _largest_message(context, buckets))
     router.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
     authenticator = guard(sockets, router, job)
-    port = router.bind_to_random_port(f"tcp://{job.address}")
+    address = _bind(router, job)
     try:
-        side = _meet(context, buckets, f"tcp://{job.address}:{port}")
+        side = _meet(context, buckets, address)
         shard = _shard(context, buckets, side)
         context.rendezvous.start_together()
         started = clock_ns()
@@ -51,6 +53,15 @@ def serve(context: TaskContext) -> Outcome:
         router.close()
         sockets.term()
     return Outcome(updates=shard.updates, started_ns=started, ended_ns=clock_ns())
+
+
+def _bind(router: "zmq.Socket[bytes]", job: Job) -> str:
+    """Where workers find it. Neighbours have a shorter way than through the network: a local socket without a file."""
+    if job.transport == "memory":
+        address = f"ipc://@paceline-{os.getpid()}-{secrets.token_hex(8)}"
+        router.bind(address)
+        return address
+    return f"tcp://{job.address}:{router.bind_to_random_port(f'tcp://{job.address}')}"
 
 
 def _meet(context: TaskContext, buckets: list[Bucket], address: str) -> ServerSide:
