@@ -9,7 +9,7 @@ import msgspec
 
 import paceline
 from bench.ledger import Ledger, Shares
-from bench.measure import Pace, console, show
+from bench.measure import Pace, console, result_of, show
 from paceline.train.recorder import Recorder, clock_ns
 
 _RECORDS = 200_000
@@ -22,28 +22,33 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 def overhead(rounds: int) -> None:
-    """Pairs in the order on-off, off-on: a machine that slows down or speeds up hits both alike."""
+    """Pace in pairs, on-off then off-on: a machine that slows down or speeds up hits both alike. The account is of
+    other runs, since keeping it disturbs, too."""
     paces: dict[str, Pace] = {}
     claims = {}
     record_s = _seconds_a_record()
     for strategy, layout in (("ps-async", "cluster2"), ("single", "single")):
-        on: list[Measured] = []
-        off: list[Measured] = []
+        on: list[float] = []
+        off: list[float] = []
+        fields = {"strategy": strategy, "layout": layout, "stop": "seconds=4"}
         for number in range(4 * rounds):
             for record in (True, False) if number % 2 == 0 else (False, True):
-                (on if record else off).append(_run(strategy, layout, record=record))
-            pair = f"{on[-1].updates_per_s:,.0f} measured, {off[-1].updates_per_s:,.0f} not"
+                (on if record else off).append(result_of("logreg", record=record, **fields).updates_per_s)
+            pair = f"{on[-1]:,.0f} measured, {off[-1]:,.0f} not"
             console.print(f"  {strategy}, pair {number + 1} of {4 * rounds}: {pair} (updates/s)", style="dim")
-        paces[f"{strategy}, measured"] = Pace(tuple(one.updates_per_s for one in on))
-        paces[f"{strategy}, not measured"] = Pace(tuple(one.updates_per_s for one in off))
-        slower = sorted(1 - a.updates_per_s / b.updates_per_s for a, b in zip(on, off, strict=True))
+        paces[f"{strategy}, measured"], paces[f"{strategy}, not measured"] = Pace(tuple(on)), Pace(tuple(off))
+        slower = sorted(1 - a / b for a, b in zip(on, off, strict=True))
         quarter = len(slower) // 4
         claims[f"{strategy}: slow-down in %, median of pairs"] = (
             100 * median(slower),
             f"middle half {100 * slower[quarter]:.1f} to {100 * slower[-1 - quarter]:.1f}",
         )
+        accounts = [
+            _accounted(_run(strategy, layout, record=True), _run(strategy, layout, record=False), record_s)
+            for _ in range(rounds)
+        ]
         claims[f"{strategy}: share of the CPU used that is measuring, in %"] = (
-            100 * median(_accounted(a, b, record_s) for a, b in zip(on, off, strict=True)),
+            100 * median(accounts),
             "wanted: 2 at most",
         )
     show("What measuring costs (torch, logreg, batch 100)", paces, claims)
