@@ -8,11 +8,10 @@ import msgspec
 import numpy as np
 import tensorflow as tf
 
-from paceline.data.batches import Batch, Share
 from paceline.errors import RunError
 from paceline.train.context import TaskContext
+from paceline.train.foreign import ForeignModel
 from paceline.workloads.functions import TensorFunction
-from paceline.workloads.model import Feed, Loss, blank
 from paceline.workloads.parameters import Parameters, ParameterShape, Vector
 
 Function = Callable[[Sequence[Any], Sequence[Any]], Any]
@@ -27,14 +26,10 @@ def with_model(context: TaskContext) -> TaskContext:
     return msgspec.structs.replace(context, model=FunctionModel(make, context))
 
 
-class FunctionModel:
-    mask_sizes = ()
-    dropout_rates = ()
-    by_rows = None
-
+class FunctionModel(ForeignModel):
     def __init__(self, make: Callable[[], Any], context: TaskContext) -> None:
-        self._make, self._context = make, context
-        self.loss: Loss = context.workload.loss
+        super().__init__(context)
+        self._make = make
 
     @cached_property
     def _built(self) -> tuple[Function, Parameters]:
@@ -45,38 +40,13 @@ class FunctionModel:
     def parameters(self) -> tuple[ParameterShape, ...]:
         return tuple(ParameterShape(name, value.shape) for name, value in self._built[1].items())
 
-    @cached_property
-    def size(self) -> int:
-        return sum(parameter.size for parameter in self.parameters)
-
-    @cached_property
-    def data_feeds(self) -> tuple[Feed, ...]:
-        return tuple(Feed(array.shape[1:], str(array.dtype)) for array in self._example.inputs)
-
-    @property
-    def feeds(self) -> tuple[Feed, ...]:
-        return self.data_feeds
-
-    @cached_property
-    def target(self) -> Feed:
-        return Feed(self._example.target.shape[1:], str(self._example.target.dtype))
-
     def first(self, seed: int, part: slice | None = None) -> Vector:
         values = self._built[1] if seed == self._context.job.seed else self._made(seed)[1]
         vector = np.concatenate([value.reshape(-1) for value in values.values()])
         return vector if part is None else vector[part].copy()
 
-    def blank(self, batch: int) -> Batch:
-        return blank(self, batch)
-
     def outputs(self, inputs: Sequence[Any], values: Sequence[Any]) -> Any:
         return self._built[0](inputs, values)
-
-    @cached_property
-    def _example(self) -> Batch:
-        job = self._context.job
-        share = Share(batch=job.batch, workers=job.workers, index=job.index, seed=job.seed)
-        return self._context.data.stream(share).at(0)
 
     def _made(self, seed: int) -> tuple[Function, Parameters]:
         """The user's model as a function of inputs and values, and its first values by name."""
@@ -91,7 +61,7 @@ class FunctionModel:
 
     def _of_keras(self, model: Any) -> tuple[Function, Parameters]:
         if not model.built:
-            model(*[tf.zeros(array.shape, array.dtype) for array in self._example.inputs])
+            model(*[tf.zeros(array.shape, array.dtype) for array in self.example.inputs])
         if model.non_trainable_variables:
             names = ", ".join(variable.path for variable in model.non_trainable_variables)
             raise RunError(f"Keras layers with a state of their own are not supported: {names}")

@@ -4,14 +4,13 @@ from collections.abc import Callable
 from functools import cached_property
 
 import msgspec
-import numpy as np
 import torch
 
-from paceline.data.batches import Batch, Share
 from paceline.engines.torch.layers import Layers
 from paceline.errors import RunError
 from paceline.train.context import TaskContext
-from paceline.workloads.model import AnyModel, Feed, Loss, Model, blank
+from paceline.train.foreign import ForeignModel
+from paceline.workloads.model import AnyModel, Model
 from paceline.workloads.parameters import ParameterShape, Vector, views
 
 Tensors = list[torch.nn.Parameter]
@@ -35,16 +34,12 @@ def with_model(context: TaskContext) -> TaskContext:
     return msgspec.structs.replace(context, model=ModuleModel(make, context))
 
 
-class ModuleModel:
+class ModuleModel(ForeignModel):
     """A user's nn.Module. Its first values are drawn by torch from the seed, alike in every task."""
 
-    mask_sizes = ()
-    dropout_rates = ()
-    by_rows = None
-
     def __init__(self, make: Callable[[], torch.nn.Module], context: TaskContext) -> None:
-        self._make, self._context = make, context
-        self.loss: Loss = context.workload.loss
+        super().__init__(context)
+        self._make = make
 
     @cached_property
     def parameters(self) -> tuple[ParameterShape, ...]:
@@ -55,29 +50,10 @@ class ModuleModel:
             raise RunError("the module that `torch` makes has nothing to train: no parameter requires a gradient")
         return shapes
 
-    @cached_property
-    def size(self) -> int:
-        return sum(parameter.size for parameter in self.parameters)
-
-    @cached_property
-    def data_feeds(self) -> tuple[Feed, ...]:
-        return tuple(_feed(array) for array in self._example.inputs)
-
-    @property
-    def feeds(self) -> tuple[Feed, ...]:
-        return self.data_feeds
-
-    @cached_property
-    def target(self) -> Feed:
-        return _feed(self._example.target)
-
     def first(self, seed: int, part: slice | None = None) -> Vector:
         values = [value.detach().reshape(-1).float() for value in _trained(self._made(seed))]
         vector: Vector = torch.cat(values).numpy()
         return vector if part is None else vector[part].copy()
-
-    def blank(self, batch: int) -> Batch:
-        return blank(self, batch)
 
     def over(self, windows: list[torch.Tensor]) -> tuple[torch.nn.Module, Tensors]:
         module = self._made(self._context.job.seed)
@@ -93,17 +69,7 @@ class ModuleModel:
             raise RunError(f"`torch` must make an nn.Module, it made a {type(module).__name__}")
         return module
 
-    @cached_property
-    def _example(self) -> Batch:
-        job = self._context.job
-        share = Share(batch=job.batch, workers=job.workers, index=job.index, seed=job.seed)
-        return self._context.data.stream(share).at(0)
-
 
 def _trained(module: torch.nn.Module) -> Tensors:
     """Its parameters, but for those that the user has frozen."""
     return [tensor for tensor in module.parameters() if tensor.requires_grad]
-
-
-def _feed(array: np.ndarray) -> Feed:
-    return Feed(array.shape[1:], str(array.dtype))
