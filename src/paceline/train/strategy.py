@@ -55,6 +55,22 @@ class WorkerStrategy(Protocol):
     def close(self) -> None: ...
 
 
+class Alone:
+    """What a worker without others has nothing to do for."""
+
+    def start(self) -> bool:
+        return True
+
+    def stop_now(self, mine: bool, update: int) -> bool:
+        return mine
+
+    def finish(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
 @runtime_checkable
 class LooksAhead(Protocol):
     """A strategy that can use what it knows of the next batch."""

@@ -10,14 +10,14 @@ from paceline.engines.tensorflow.board import graph_event
 from paceline.engines.tensorflow.cluster import config
 from paceline.engines.tensorflow.optimizer import optimizer
 from paceline.train.context import TaskContext
-from paceline.train.strategy import Predictor, Step
+from paceline.train.strategy import Alone, Predictor, Step
 from paceline.workloads.model import initial
 from paceline.workloads.parameters import Parameters
 
 tf1 = tf.compat.v1
 
 
-class Single:
+class Single(Alone):
     def __init__(self, context: TaskContext) -> None:
         job = context.job
         self._recorder, self._model = context.recorder, context.model
@@ -36,20 +36,11 @@ class Single:
         self._session.run(self._assign, dict(zip(self._firsts, values, strict=True)))
         context.rendezvous.attach("tensorboard", "events.out.tfevents.graph", graph_event(graph))
 
-    def start(self) -> bool:
-        return True
-
     def step(self, batch: Batch) -> Step:
         with self._recorder.compute:
             loss, _ = self._run(*batch.inputs, batch.target)
         self._updates += 1
         return Step(float(loss), self._updates)
-
-    def stop_now(self, mine: bool, update: int) -> bool:
-        return mine
-
-    def finish(self) -> None:
-        pass
 
     def predictor(self) -> Predictor:
         return self._predict

@@ -88,6 +88,7 @@ class SharedServerSide(ServerSide):
         if job.synchronous:
             self.values = self._values[_CHIEF.encode()]
             self.values[:] = first
+            self.lanes = ServerLanes(self.values)  # And nothing holds on to `first`, a whole model, any longer.
 
     def gradient(self, worker: Worker, part: slice, _payload: Buffer) -> Vector:
         return self._gradients[worker][part]

@@ -19,7 +19,7 @@ from paceline.engines.torch.neighbours import SEGMENT
 from paceline.engines.torch.wire import Buffer, Op, Reply, Request
 from paceline.train.context import TaskContext
 from paceline.train.recorder import Kind, clock_ns
-from paceline.train.strategy import Predictor, Step
+from paceline.train.strategy import Alone, Predictor, Step
 from paceline.workloads.layers import SparseLinear
 from paceline.workloads.parameters import Parameters, Vector, shards, views
 
@@ -64,7 +64,7 @@ class RowModel:
             return found
 
 
-class SingleRows:
+class SingleRows(Alone):
     """One worker that has all the weights."""
 
     def __init__(self, context: TaskContext) -> None:
@@ -78,9 +78,6 @@ class SingleRows:
         self._model.differentiate(self._vector[self._model.indices(blank.inputs[0])], blank)
         self._updates = 0
 
-    def start(self) -> bool:
-        return True
-
     def step(self, batch: Batch) -> Step:
         with self._recorder.compute:
             indices = self._model.indices(batch.inputs[0])
@@ -89,20 +86,11 @@ class SingleRows:
         self._updates += 1
         return Step(loss, self._updates)
 
-    def stop_now(self, mine: bool, update: int) -> bool:
-        return mine
-
-    def finish(self) -> None:
-        pass
-
     def predictor(self) -> Predictor:
         return lambda features, values: self._model.predict(self._vector[self._model.indices(features)], values)
 
     def parameters(self) -> Parameters:
         return views(self._vector, self._shapes)
-
-    def close(self) -> None:
-        pass
 
 
 class RowServers:

@@ -3,11 +3,11 @@
 from paceline.data.batches import Batch
 from paceline.engines.torch.network import Descent, Network
 from paceline.train.context import TaskContext
-from paceline.train.strategy import Predictor, Step
+from paceline.train.strategy import Alone, Predictor, Step
 from paceline.workloads.parameters import Parameters
 
 
-class Single:
+class Single(Alone):
     def __init__(self, context: TaskContext) -> None:
         job = context.job
         self._recorder = context.recorder
@@ -17,9 +17,6 @@ class Single:
         self._network.differentiate(context.model.blank(job.batch))
         self._updates = 0
 
-    def start(self) -> bool:
-        return True
-
     def step(self, batch: Batch) -> Step:
         with self._recorder.compute:
             loss = self._network.differentiate(batch)
@@ -27,17 +24,8 @@ class Single:
         self._updates += 1
         return Step(loss, self._updates)
 
-    def stop_now(self, mine: bool, update: int) -> bool:
-        return mine
-
-    def finish(self) -> None:
-        pass
-
     def predictor(self) -> Predictor:
         return self._network.predict
 
     def parameters(self) -> Parameters:
         return self._network.snapshot()
-
-    def close(self) -> None:
-        pass
