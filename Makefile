@@ -18,7 +18,7 @@ demo: $(READY)
 	$(BIN)/python demo.py
 
 check: $(READY)
-	$(BIN)/ruff check .
+	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
@@ -35,7 +35,7 @@ docs: $(READY)
 	$(BIN)/python docs/support.py
 
 format: $(READY)
-	$(BIN)/ruff check --fix .
+	$(BIN)/ruff check --no-cache --fix .
 	$(BIN)/ruff format .
 
 clean:

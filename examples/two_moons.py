@@ -6,9 +6,9 @@ paceline run examples/two_moons.py --engine torch,tensorflow --strategy ps-async
 from collections.abc import Iterator
 
 import numpy as np
-from paceline.layers import Dense, Relu
 
 from paceline import Model, Share, Workload
+from paceline.layers import Dense, Relu
 
 EXAMPLES = 60_000
 

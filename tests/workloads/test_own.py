@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 
 import paceline
 from paceline.cli.main import run_command
-from paceline.errors import SpecError, UserCodeError
+from paceline.errors import SpecError
 from paceline.store.result import Result
 from paceline.workloads.own import find_own
 
@@ -267,7 +267,7 @@ def test_frozen_parameters_and_layers_with_two_minds_are_understood(tmp_path: Pa
 def test_a_missing_file_and_a_module_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SpecError, match="there is no file"):
         find_own("nowhere.py")
-    with pytest.raises(UserCodeError, match="No module named"):
+    with pytest.raises(SpecError, match=r"there is no module no, of no\.such\.module:thing"):
         find_own("no.such.module:thing")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "__init__.py").touch()

@@ -169,6 +169,10 @@ def _module(name: str) -> tuple[ModuleType, str]:
     try:
         with redirect_stdout(sys.stderr):
             return importlib.import_module(module), attribute
+    except ModuleNotFoundError as error:
+        if not error.name or not f"{module}.".startswith(f"{error.name}."):
+            raise _users_fault(error, name, where_code_is(name)) from error
+        raise SpecError(f"there is no module {error.name}, of {name}: is it installed, or in this directory?") from None
     except Exception as error:
         raise _users_fault(error, name, where_code_is(name)) from error
 
