@@ -113,6 +113,18 @@ def test_memory_and_messages_carry_the_same(tmp_path: Path, title: str, strategy
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
+def test_all_reduced_gradients_are_the_same_through_memory_and_gloo(tmp_path: Path) -> None:
+    """Large ones, over enough steps that both halves of the memory are written to again and again."""
+    losses = [
+        train(
+            tmp_path, "alexnet:cifar", strategy="allreduce", layout="w w w", batch=4, stop="steps=9",
+            eval_examples=200, transport=way,
+        ).final.loss
+        for way in ("memory", "tcp")
+    ]  # fmt: skip
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_sparse_regression_on_two_workers_is_that_on_one(tmp_path: Path, engine: str) -> None:
     together = train(

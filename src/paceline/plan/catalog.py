@@ -28,7 +28,7 @@ class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
     installed: bool
     install_hint: str
     shares_memory: bool = False
-    """Whether its servers and workers can pass values through memory where they share some."""
+    """Whether its tasks can pass values through memory where they share some."""
 
 
 class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,7 +25,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     eval_every: int | None
     """Updates between evaluations; None is only at the end."""
     transport: str | None = None
-    """How servers and workers pass values, where there is a choice: memory or tcp."""
+    """How tasks pass values, where there is a choice: memory or tcp."""
     trains: bool = True
     """False: what is computed has no examples, and so no batches."""
 
@@ -64,7 +64,7 @@ def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
         updates_per_epoch=updates_per_epoch,
         update_limit=limit,
         eval_every=spec.eval_every or (DEFAULT_EVAL_EVERY if wants_quality else None),
-        transport=_transport(spec, catalog),
+        transport=_transport(spec, workload, catalog),
         trains=workload.trains,
     )
 
@@ -110,8 +110,9 @@ def _sized(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
     return size, workload
 
 
-def _transport(spec: RunSpec, catalog: Catalog) -> str | None:
-    if not (STRATEGIES[spec.strategy].has_server and catalog.engines[spec.engine].shares_memory):
+def _transport(spec: RunSpec, workload: WorkloadFacts, catalog: Catalog) -> str | None:
+    shares = workload.trains and catalog.engines[spec.engine].shares_memory
+    if STRATEGIES[spec.strategy].one_worker or not shares:
         if spec.transport is not None:
             raise PlanError(f"there is no choice of transport with {spec.engine} and {spec.strategy}: leave it out")
         return None

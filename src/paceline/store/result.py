@@ -71,12 +71,24 @@ class HostResult(msgspec.Struct, kw_only=True):
     """Whose figures these are, where not the host's alone."""
 
 
+class Suspect(msgspec.Struct, kw_only=True):
+    """The cause that came second."""
+
+    cause: str
+    where: str
+    share: float
+
+
 class Verdict(msgspec.Struct, kw_only=True):
     cause: str
     where: str
     share: float
+    """Of the workers' time."""
     evidence: list[str]
     remedy: list[str]
+    runner_up: Suspect | None = None
+    confidence: Literal["high", "medium", "low"] = "low"
+    """Follows from how many steps there were, and how much of their time was recorded."""
 
 
 class Incident(msgspec.Struct, kw_only=True):
@@ -123,7 +135,7 @@ class Result(msgspec.Struct, kw_only=True):
     size: str = ""
     """Which form of the workload."""
     transport: str | None = None
-    """How servers and workers passed values, where there is a choice: memory or tcp."""
+    """How tasks passed values, where there is a choice: memory or tcp."""
     data: str
     """Which data was really used."""
     started_at: str

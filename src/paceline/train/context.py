@@ -45,7 +45,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     threads: int
     trace_every: int | None
     transport: str | None
-    """How servers and workers pass values, where there is a choice: memory or tcp."""
+    """How tasks pass values, where there is a choice: memory or tcp."""
     record: bool
     secrets: dict[str, str]
     """Keys made for this run, by purpose; they travel only through the agents' pipes."""

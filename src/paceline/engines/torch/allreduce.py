@@ -1,12 +1,11 @@
-"""DistributedDataParallel over gloo: workers average their gradients while backward still runs."""
-
-from typing import Any
+"""DistributedDataParallel: workers average their gradients while backward still runs."""
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from paceline.data.batches import Batch
+from paceline.engines.torch.exchange import Exchange, Gloo, SharedMemory
 from paceline.engines.torch.group import join
 from paceline.engines.torch.network import Descent, Network
 from paceline.train.agreement import Agreement
@@ -20,11 +19,11 @@ class AllReduce:
     def __init__(self, context: TaskContext) -> None:
         job, model = context.job, context.model
         self._recorder, self._workers = context.recorder, job.workers
-        join(context)
         self._network = Network.first(context)
+        self._exchange = _exchange(context, self._network)
         self._descent = Descent(self._network.tensors, job.lr, job.momentum)
         self._parallel = DistributedDataParallel(self._network.module, gradient_as_bucket_view=True)
-        self._parallel.register_comm_hook(self, _average)
+        self._parallel.register_comm_hook(self, AllReduce.sum)
         self._average_started_ns = 0
         # Twice: DDP arranges its buckets anew after the first pass.
         for _ in range(2):
@@ -64,7 +63,8 @@ class AllReduce:
         dist.destroy_process_group()
 
     def _differentiate(self, batch: Batch) -> float:
-        self._parallel.zero_grad(set_to_none=True)
+        self._network.forget()
+        self._exchange.begin()
         loss = self._network.loss(batch, self._parallel)
         # The loss divided, the sum of the gradients is their mean: a pass over all of them is saved.
         (loss / self._workers).backward()
@@ -77,16 +77,16 @@ class AllReduce:
         first, second = self._word.tolist()
         return first, second
 
-    def average_starts(self) -> None:
+    def sum(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        # The last bucket's start ends `compute`.
         self._average_started_ns = clock_ns()
+        return self._exchange.sum(bucket)
 
 
-def _average(state: AllReduce, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """DDP's own exchange, with the moment it starts noted: the last bucket's start ends `compute`."""
-    state.average_starts()
-    future = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
-    return future.then(_first)
-
-
-def _first(future: Any) -> torch.Tensor:
-    return future.value()[0]
+def _exchange(context: TaskContext, network: Network) -> Exchange:
+    if context.job.transport != "memory" or context.job.workers == 1:
+        join(context)
+        return Gloo()
+    exchange = SharedMemory(context.job, network)
+    exchange.meet(join(context, exchange.address))
+    return exchange

@@ -1,7 +1,9 @@
 """Workers without a server: one gloo process group."""
 
 import os
+from collections.abc import Mapping
 from datetime import timedelta
+from types import MappingProxyType
 
 import psutil
 import torch.distributed as dist
@@ -9,16 +11,21 @@ import torch.distributed as dist
 from paceline.engines.ports import listening_socket
 from paceline.train.context import TaskContext
 
+Peers = dict[str, dict[str, str]]
 _PATIENCE = timedelta(seconds=600)
 
 
-def join(context: TaskContext) -> None:
-    """Form the process group on this host's own address: gloo would else pick an interface by name."""
+def join(context: TaskContext, addresses: Mapping[str, str] = MappingProxyType({})) -> Peers:
+    """Form the process group on this host's own address: gloo would else pick an interface by name.
+
+    `addresses` are told to the others; theirs are returned.
+    """
     job = context.job
     os.environ["GLOO_SOCKET_IFNAME"] = _interface_of(job.address)
     listener = listening_socket(job.address) if job.is_chief else None
     own = {"store": f"{job.address}:{listener.getsockname()[1]}"} if listener else {}
-    host, port = context.rendezvous.meet(own)["w0"]["store"].rsplit(":", 1)
+    peers = context.rendezvous.meet({**own, **addresses})
+    host, port = peers["w0"]["store"].rsplit(":", 1)
     store = dist.TCPStore(
         host,
         int(port),
@@ -28,6 +35,7 @@ def join(context: TaskContext) -> None:
         master_listen_fd=listener.detach() if listener else None,
     )
     dist.init_process_group("gloo", store=store, rank=job.index, world_size=job.workers, timeout=_PATIENCE)
+    return peers
 
 
 def _interface_of(address: str) -> str:

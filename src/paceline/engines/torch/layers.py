@@ -1,6 +1,7 @@
 """The neutral layers in PyTorch. Images are laid out as data sets have them, channels last."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch.nn import functional
@@ -21,6 +22,8 @@ from paceline.workloads.layers import (
 from paceline.workloads.model import Loss, Model
 
 Tensors = Sequence[torch.Tensor]
+Places = dict[torch.Tensor, torch.Tensor | None]
+_LARGE = 2**20
 
 
 class Layers(torch.nn.Module):
@@ -30,23 +33,29 @@ class Layers(torch.nn.Module):
         super().__init__()
         self._layers, self._inputs = model.layers, model.inputs
         self._tensors = tensors
+        self.places: Places = {tensor: None for tensor in tensors if tensor.ndim == 2 and tensor.numel() >= _LARGE}
+        """Large weights, and where backward writes their gradients: without a place of its own, over the last one."""
         for shape, tensor in zip(model.parameters, tensors, strict=True):
             self.register_parameter(shape.name.replace(".", "_"), tensor)
 
     def forward(self, x: torch.Tensor, *more: torch.Tensor) -> torch.Tensor:
         if len(self._inputs) == 3:
             x = x.view(-1, *self._inputs).permute(0, 3, 1, 2)
-        return _apply(self._layers, x, iter(self._tensors), iter(more))
+        return _apply(self._layers, x, iter(self._tensors), iter(more), self.places)
 
 
 def _apply(
-    layers: Sequence[Layer], x: torch.Tensor, tensors: Iterator[torch.Tensor], more: Iterator[torch.Tensor]
+    layers: Sequence[Layer],
+    x: torch.Tensor,
+    tensors: Iterator[torch.Tensor],
+    more: Iterator[torch.Tensor],
+    places: Places,
 ) -> torch.Tensor:
     for layer in layers:
         match layer:
             case Dense():
                 weight, bias = next(tensors), next(tensors)
-                x = torch.addmm(bias, x, weight)
+                x = _dense(x, weight, bias, places)
             case Conv():
                 weight, bias = next(tensors), next(tensors)
                 x = functional.conv2d(x, weight, bias, layer.stride, layer.padding)
@@ -65,17 +74,51 @@ def _apply(
                 if (mask := next(more, None)) is not None:
                     x = x * mask * (1 / (1 - rate))
             case SpatialTransformer():
-                x = _look(layer, x, tensors)
+                x = _look(layer, x, tensors, places)
             case SparseLinear():
                 weight, bias = next(tensors), next(tensors)
                 x = ((weight[x] * next(more)).sum(1) + bias).unsqueeze(1)
     return x
 
 
-def _look(layer: SpatialTransformer, image: torch.Tensor, tensors: Iterator[torch.Tensor]) -> torch.Tensor:
-    found = _apply(layer.localisation, image, tensors, iter(()))
+def _dense(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, places: Places) -> torch.Tensor:
+    if weight in places:
+        return _LargeDense.apply(x, weight, bias, places[weight])
+    return torch.addmm(bias, x, weight)
+
+
+class _LargeDense(torch.autograd.Function):
+    """A dense layer that writes its weight's gradient to its place.
+
+    Left to autograd it would be made in fresh memory and then moved: of a large matrix, that costs more than the
+    product itself. Nothing is handed on for the weight, but hooks on its gradient's node are called all the same.
+    """
+
+    @staticmethod
+    def forward(
+        context: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, place: torch.Tensor | None
+    ) -> torch.Tensor:
+        context.save_for_backward(x)
+        context.weight, context.place = weight, place
+        return torch.addmm(bias, x, weight)
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        (x,), weight = context.saved_tensors, context.weight
+        place = weight.grad if context.place is None else context.place
+        of_x, of_bias = gradient @ weight.t(), gradient.sum(0)
+        if place is None:
+            return of_x, x.t() @ gradient, of_bias, None
+        torch.mm(x.t(), gradient, out=place)
+        return of_x, None, of_bias, None
+
+
+def _look(
+    layer: SpatialTransformer, image: torch.Tensor, tensors: Iterator[torch.Tensor], places: Places
+) -> torch.Tensor:
+    found = _apply(layer.localisation, image, tensors, iter(()), places)
     weight, bias = next(tensors), next(tensors)
-    affine = torch.addmm(bias, found, weight).view(-1, 2, 3)
+    affine = _dense(found, weight, bias, places).view(-1, 2, 3)
     grid = functional.affine_grid(affine, [*image.shape[:2], layer.size, layer.size], align_corners=True)
     return functional.grid_sample(image, grid, mode="bilinear", padding_mode="zeros", align_corners=True)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 
 from paceline.data.batches import Array, Batch
-from paceline.engines.torch.layers import mean_loss
+from paceline.engines.torch.layers import Layers, mean_loss
 from paceline.engines.torch.own import module_over
 from paceline.train.context import TaskContext
 from paceline.workloads.model import AnyModel
@@ -18,13 +18,21 @@ class Network:
         self.vector = vector
         self.module, self.tensors = module_over(model, vector)
         self._backward = _backward()
-        self._zero: Callable[[], object] = self._forget
+        self._zero: Callable[[], object] = self.forget
+        self._places = self.module.places if isinstance(self.module, Layers) else {}
 
     def keep_gradients_in(self, gradient: Vector) -> None:
         """From now on backward() adds into this vector."""
         for tensor, window in zip(self.tensors, self.windows(gradient), strict=True):
             tensor.grad = window
         self._zero = torch.from_numpy(gradient).zero_
+
+    def place_gradients(self, windows: Sequence[torch.Tensor]) -> list[bool]:
+        """Let backward write into these, as far as it can be told where to; which of them it will."""
+        for tensor, window in zip(self.tensors, windows, strict=True):
+            if tensor in self._places:
+                self._places[tensor] = window
+        return [tensor in self._places for tensor in self.tensors]
 
     def windows(self, vector: Vector) -> list[torch.Tensor]:
         """A vector like that of the parameters, seen as tensors like theirs."""
@@ -52,9 +60,11 @@ class Network:
     def snapshot(self) -> Parameters:
         return views(self.vector.copy(), self._model.parameters)
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """The gradients of the step before; those that backward writes over stay."""
         for tensor in self.tensors:
-            tensor.grad = None
+            if tensor not in self._places:
+                tensor.grad = None
 
     def _views(self, vector: Vector) -> list[Vector]:
         return list(views(vector, self._model.parameters).values())

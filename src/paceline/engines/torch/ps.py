@@ -143,8 +143,11 @@ class _PushOnTheWay:
         self._parts = [sum(number in touches for touches in touched) for number in range(1 + max(map(max, touched)))]
         self._missing: list[int] = []
         self._windows, self._found = network.windows(gradient), [False] * len(touched)
-        for number, (tensor, touches) in enumerate(zip(network.tensors, touched, strict=True)):
-            tensor.register_post_accumulate_grad_hook(self._watch(number, touches))
+        placed = network.place_gradients(self._windows)
+        self._nodes = [tensor.view_as(tensor).grad_fn.next_functions[0][0] for tensor in network.tensors]
+        """Where backward leaves the gradients: known only as long as somebody holds them."""
+        for number, node in enumerate(self._nodes):
+            node.register_hook(self._watch(number, network.tensors[number], touched[number], in_place=placed[number]))
 
     def begin(self) -> None:
         self._missing = list(self._parts)
@@ -160,13 +163,16 @@ class _PushOnTheWay:
                 self._push(number)
         self._missing = []
 
-    def _watch(self, number: int, touches: list[int]) -> Callable[[torch.Tensor], None]:
+    def _watch(self, number: int, tensor: torch.Tensor, touches: list[int], *, in_place: bool) -> Callable[..., None]:
         window = self._windows[number]
 
-        def ready(tensor: torch.Tensor) -> None:
-            # Copied once: had backward added it up in place, that would be zeros written, read and written again.
-            window.copy_(tensor.grad)
-            tensor.grad = None
+        def ready(*_: object) -> None:
+            if not in_place:
+                if tensor.grad is None:
+                    return
+                # Copied once: had backward added it up in place, that would be zeros written, read and written again.
+                window.copy_(tensor.grad)
+                tensor.grad = None
             self._found[number] = True
             if not self._missing:
                 return
