@@ -7,6 +7,7 @@ from paceline.errors import SpecError
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)(?:bit|bps)", re.IGNORECASE)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s)", re.IGNORECASE)
 MIN_LINK_BITS_S, MAX_LINK_BITS_S = 10**4, 10**11
+MIN_CPUS, MAX_CPUS = 0.01, 4096
 _SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 
@@ -28,6 +29,17 @@ def seconds(text: str) -> float:
     if not match:
         raise SpecError(f"duration '{text}' is not understood: write e.g. 5ms or 0.2s")
     return float(match[1]) * _SECONDS[match[2].lower()]
+
+
+def cpus(text: str) -> float:
+    """`0.5` -> 0.5, a share of a core or some cores."""
+    try:
+        found = float(text)
+    except ValueError:
+        raise SpecError(f"cpus '{text}' is not understood: write e.g. 0.5") from None
+    if not MIN_CPUS <= found <= MAX_CPUS:
+        raise SpecError(f"cpus {text}: must be from {MIN_CPUS:g} to {MAX_CPUS}")
+    return found
 
 
 def short(value: float) -> str:

@@ -25,9 +25,14 @@ def run(
         typer.Option(help="steps=N, loss=X, accuracy=X, epochs=N or seconds=N; repeated, the first that holds ends."),
     ] = None,
     hosts: Annotated[str | None, typer.Option(help="local, or netns (Linux, root): hosts in a box.")] = None,
-    link: Annotated[str | None, typer.Option(help="Rate of each host's link, e.g. 100mbit (netns).")] = None,
+    link: Annotated[
+        str | None, typer.Option(help="Rate of a host's link: 100mbit, or '10mbit 1gbit' by host (netns).")
+    ] = None,
     latency: Annotated[str | None, typer.Option(help="Delay of what a host sends, e.g. 1ms (netns).")] = None,
-    cpus: Annotated[str | None, typer.Option(help="Cores each host's tasks may use, e.g. 0.5 (netns).")] = None,
+    cpus: Annotated[
+        str | None,
+        typer.Option(help="Cores a host's tasks may use: 0.5, or '0.1 1 -' by host (netns)."),
+    ] = None,
     repeat: Annotated[int | None, typer.Option(help="How often to make each run.")] = None,
     seed: Annotated[str | None, typer.Option(help="Of the first weights and the data order.")] = None,
     eval_every: Annotated[str | None, typer.Option(help="Updates between evaluations by the chief.")] = None,

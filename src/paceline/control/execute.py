@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from paceline import units
 from paceline.agent import protocol
 from paceline.control import supervisor as sv
 from paceline.control.cluster import Cluster, Heard, Lost
@@ -31,15 +30,9 @@ Watch = Callable[[Moment], None]
 
 
 def host_requests(plan: RunPlan) -> list[HostRequest]:
-    spec = plan.spec
     return [
-        HostRequest(
-            name=host,
-            link_bits_s=units.bits_per_second(spec.link) if spec.link else None,
-            latency_s=units.seconds(spec.latency) if spec.latency else None,
-            cpus=spec.cpus,
-        )
-        for host in plan.layout.hosts
+        HostRequest(name=host, link_bits_s=most.link_bits_s, latency_s=most.latency_s, cpus=most.cpus)
+        for host, most in plan.limits.items()
     ]
 
 
@@ -74,7 +67,7 @@ class Conductor:
         self._cores = 1
         self._collector = Collector(writer, Moment(writer.paths.id, plan))
         # A host with little CPU takes as much longer to load a framework.
-        startup_s = sv.STARTUP_DEADLINE_S / min(1.0, plan.spec.cpus or 1.0)
+        startup_s = sv.STARTUP_DEADLINE_S / min(1.0, *(most.cpus or 1.0 for most in plan.limits.values()))
         self._supervisor = sv.Supervisor(plan.layout.hosts, self._home, writer.now_s(), startup_s)
         self._end: sv.End | None = None
 
@@ -236,7 +229,7 @@ class Conductor:
         workers = self._plan.workers
         mine = sum(worker.host == host for worker in workers) or 1
         machine_share = self._cores // (len(workers) if self._kind.shares_one_machine else mine)
-        host_share = int((self._plan.spec.cpus or self._cores) // mine)
+        host_share = int((self._plan.limits[host].cpus or self._cores) // mine)
         most = workload(self._plan.spec.workload, self._plan.size).most_threads or self._cores
         return max(1, min(machine_share, host_share, most))
 

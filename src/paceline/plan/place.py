@@ -1,10 +1,13 @@
 """RunSpec -> RunPlan: tasks placed on hosts, with every impossible combination refused. Pure."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from paceline.errors import PlanError, unknown
 from paceline.plan.catalog import STRATEGIES, Catalog, WorkloadFacts
 from paceline.plan.layout import Layout, TaskPlace, resolve
+from paceline.plan.limits import HostLimits, limits
 from paceline.spec.experiment import RunSpec
 from paceline.spec.stop import limiting_rule
 
@@ -26,6 +29,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Updates between evaluations; None is only at the end."""
     transport: str | None = None
     """How tasks pass values, where there is a choice: memory or tcp."""
+    limits: Mapping[str, HostLimits] = {}
+    """By host."""
     trains: bool = True
     """False: what is computed has no examples, and so no batches."""
 
@@ -65,6 +70,7 @@ def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
         update_limit=limit,
         eval_every=spec.eval_every or (DEFAULT_EVAL_EVERY if wants_quality else None),
         transport=_transport(spec, workload, catalog),
+        limits=limits(spec, layout),
         trains=workload.trains,
     )
 

@@ -31,8 +31,9 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Updates between checkpoints of the parameters by the chief; None is only at the end."""
     hosts: str
     link: str | None
+    """A rate for the links of all hosts, or a word for each host; so are latency and cpus."""
     latency: str | None
-    cpus: float | None
+    cpus: str | None
     lr: float | None
     """Learning rate; None is the workload's own."""
     momentum: float | None
@@ -65,7 +66,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     hosts: tuple[str, ...] = ("local",)
     link: tuple[str | None, ...] = (None,)
     latency: tuple[str | None, ...] = (None,)
-    cpus: tuple[float | None, ...] = (None,)
+    cpus: tuple[str | None, ...] = (None,)
     lr: tuple[float | None, ...] = (None,)
     momentum: tuple[float | None, ...] = (None,)
     threads: tuple[int | None, ...] = (None,)

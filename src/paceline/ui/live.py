@@ -134,7 +134,7 @@ def _title(plan: RunPlan, number: int, of: int) -> str:
     spec = plan.spec
     head = f"[{number}/{of}] " if of > 1 else ""
     where = f"layout '{plan.layout}' on {spec.hosts}" + (f", link {spec.link}" if spec.link else "")
-    where += f", {spec.cpus:g} cpus a host" if spec.cpus else ""
+    where += f", cpus {spec.cpus}" if spec.cpus else ""
     rules = " or ".join(map(str, spec.stop))
     where += "".join(f" · {name} {value:g}" for name, value in (("lr", spec.lr), ("threads", spec.threads)) if value)
     where += f" · batch {spec.batch}" if plan.trains else ""
