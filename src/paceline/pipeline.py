@@ -29,6 +29,7 @@ from paceline.store.result import Result
 from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
 from paceline.workloads.model import CLASSIFIES
+from paceline.workloads.operations import training_operations
 from paceline.workloads.own import code_mark, is_own
 from paceline.workloads.registry import WORKLOADS, sizes_of, workload
 from paceline.workloads.workload import Workload
@@ -160,10 +161,18 @@ def _created(one: RunPlan, ready: Ready) -> Mapping[str, Any]:
         "places": msgspec.to_builtins(one.places),
         "synchronous": one.synchronous,
         "trains": one.trains,
+        "limits": msgspec.to_builtins(one.limits),
+        "operations_per_example": _operations(one),
         "data": ready.source,
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"paceline": version("paceline"), one.spec.engine: ENGINES[one.spec.engine].version},
     }
+
+
+def _operations(one: RunPlan) -> int | None:
+    """Of a training step; None where nobody but the user knows the model."""
+    model = _workload(one).model
+    return training_operations(model.layers, model.inputs) if model and model.layers else None
 
 
 def _done_before(runs: Path, name: str) -> list[Result]:

@@ -71,6 +71,10 @@ class Outcome(msgspec.Struct, kw_only=True):
     """Of the final evaluation, by the chief."""
     value: float | None = None
     """What a computation came to that is not training, by the chief."""
+    operations_per_cpu_s: float = 0.0
+    """What one thread of a worker can calculate at best."""
+    homes: dict[str, dict[str, int]] = {}
+    """For each server, how many values of which parameters it holds, by the chief."""
     fetched_bytes: int = 0
     """Blocks that had to be fetched from other tasks."""
     reached: str | None = None

@@ -10,7 +10,8 @@ from paceline.train.context import Outcome, TaskContext
 from paceline.train.dropout import Masks
 from paceline.train.metrics import Evaluation
 from paceline.train.recorder import clock_ns
-from paceline.train.strategy import LooksAhead, Step, WorkerStrategy, evaluate
+from paceline.train.speed import operations_per_cpu_s
+from paceline.train.strategy import HasServers, LooksAhead, Step, WorkerStrategy, evaluate
 
 
 def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
@@ -19,8 +20,9 @@ def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
     chief = Chief(context, strategy) if job.is_chief else None
     batches = Feeder(context)
     batches.at(0)  # The first permutation is drawn before the clock starts.
+    speed = operations_per_cpu_s()
     context.rendezvous.start_together()
-    outcome = Outcome(started_ns=clock_ns())
+    outcome = Outcome(started_ns=clock_ns(), operations_per_cpu_s=speed)
     if strategy.start():
         _steps(context, strategy, batches, chief, outcome)
     strategy.finish()
@@ -130,6 +132,8 @@ class Chief:
         if outcome.reached is None and limit and not job.synchronous and not cut_short:
             # In an asynchronous run the limit may be reached by another worker's update.
             self._reach(limit[1], outcome, outcome.ended_ns, limit[0])
+        if isinstance(self._strategy, HasServers):
+            outcome.homes = self._strategy.homes()
         self._leave("final.safetensors")
 
     def _leave(self, name: str) -> None:

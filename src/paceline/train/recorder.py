@@ -27,6 +27,8 @@ class Kind(IntEnum):
     """Pull, compute and push in one call of the framework that cannot be told apart while it runs."""
     STEP = 8
     """A whole step: `update`, `staleness`, and the loss as `value`."""
+    SERVE = 9
+    """How long a server was busy, from `start` to the next such record."""
 
 
 PHASES = tuple(kind for kind in Kind if kind <= Kind.CHECKPOINT)

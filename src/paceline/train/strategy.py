@@ -80,6 +80,15 @@ class LooksAhead(Protocol):
         ...
 
 
+@runtime_checkable
+class HasServers(Protocol):
+    """A strategy whose parameters lie on servers."""
+
+    def homes(self) -> dict[str, dict[str, int]]:
+        """For each server, how many values of which parameters it holds."""
+        ...
+
+
 def evaluate(strategy: WorkerStrategy, loss: Loss, pieces: list[Batch]) -> Evaluation:
     predict, tally = strategy.predictor(), Tally(loss)
     for piece in pieces:

@@ -91,6 +91,12 @@ class ParameterServerWorker:
         values = self._session.run(self._read)
         return {shape.name: value for shape, value in zip(self._shapes, values, strict=True)}
 
+    def homes(self) -> dict[str, dict[str, int]]:
+        found: dict[str, dict[str, int]] = {f"ps{server}": {} for server in range(self._job.servers)}
+        for shape, server in zip(self._shapes, self._home, strict=True):
+            found[f"ps{server}"][shape.name] = shape.size
+        return found
+
     def close(self) -> None:
         self._session.close()
 

@@ -41,6 +41,19 @@ def cut(size: int, servers: int) -> list[list[Bucket]]:
     return found
 
 
+def homes(shapes: Sequence[ParameterShape], servers: int) -> dict[str, dict[str, int]]:
+    """For each server, how many values of which parameters it holds."""
+    ends = list(accumulate(shape.size for shape in shapes))
+    return {
+        f"ps{server}": {
+            shape.name: held
+            for shape, end in zip(shapes, ends, strict=True)
+            if (held := min(end, part.stop) - max(end - shape.size, part.start)) > 0
+        }
+        for server, part in enumerate(shards(ends[-1], servers))
+    }
+
+
 Touched = list[list[int]]
 
 

@@ -6,7 +6,7 @@ import torch
 import zmq
 
 from paceline.data.batches import Batch
-from paceline.engines.torch.buckets import Touched, cut, touched_by
+from paceline.engines.torch.buckets import Touched, cut, homes, touched_by
 from paceline.engines.torch.link import connect
 from paceline.engines.torch.neighbours import WorkerSide
 from paceline.engines.torch.network import Network
@@ -20,7 +20,7 @@ from paceline.workloads.parameters import Parameters, Vector
 class ParameterServerWorker:
     def __init__(self, context: TaskContext) -> None:
         job, model = context.job, context.model
-        self._job, self._recorder = job, context.recorder
+        self._job, self._recorder, self._shapes = job, context.recorder, model.parameters
         self._side = WorkerSide(job, model.size)
         peers = context.rendezvous.meet(self._side.address)
         self._side.meet(peers)
@@ -84,6 +84,9 @@ class ParameterServerWorker:
 
     def parameters(self) -> Parameters:
         return self._network.snapshot()
+
+    def homes(self) -> dict[str, dict[str, int]]:
+        return homes(self._shapes, self._job.servers)
 
     def close(self) -> None:
         for link in self._links:

@@ -11,7 +11,7 @@ import zmq
 from torch.nn import functional
 
 from paceline.data.batches import Array, Batch
-from paceline.engines.torch.buckets import cut
+from paceline.engines.torch.buckets import cut, homes
 from paceline.engines.torch.descent import BlockDescent
 from paceline.engines.torch.lanes import Indices, WorkerLanes
 from paceline.engines.torch.link import ServerLink, connect
@@ -229,6 +229,9 @@ class RowsWorker:
                 link.send(Request(Op.PULL, bucket=bucket.number))
                 vector[bucket.part] = np.frombuffer(link.receive()[1], np.float32)
         return views(vector, self._model_spec.parameters)
+
+    def homes(self) -> dict[str, dict[str, int]]:
+        return homes(self._model_spec.parameters, self._job.servers)
 
     def close(self) -> None:
         if self._job.is_chief:

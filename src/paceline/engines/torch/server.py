@@ -8,6 +8,7 @@ import zmq
 
 from paceline.engines.torch.buckets import BUCKET_BYTES, Bucket, cut
 from paceline.engines.torch.curve import guard
+from paceline.engines.torch.diary import Diary
 from paceline.engines.torch.frames import HEARTBEAT_MS, LINGER_MS, receive, send
 from paceline.engines.torch.neighbours import ServerSide, SharedRowsSide, SharedServerSide
 from paceline.engines.torch.shard import Answer, AsyncShard, Plan, Shard, SyncShard
@@ -47,7 +48,7 @@ def serve(context: TaskContext) -> Outcome:
         shard = _shard(context, buckets, side)
         context.rendezvous.start_together()
         started = clock_ns()
-        _answer_until_done(router, shard, side)
+        _answer_until_done(router, shard, side, Diary(context.recorder))
     finally:
         authenticator.stop()
         router.close()
@@ -96,9 +97,13 @@ def _largest_message(context: TaskContext, buckets: list[Bucket]) -> int:
     return max(_ROW_BYTES * rows, min(BUCKET_BYTES, 4 * buckets[0].size)) + HEADER_BYTES + 1024
 
 
-def _answer_until_done(router: "zmq.Socket[bytes]", shard: Shard, side: ServerSide) -> None:
+def _answer_until_done(router: "zmq.Socket[bytes]", shard: Shard, side: ServerSide, diary: Diary) -> None:
     while not shard.done:
+        # With a request waiting, taking it is work; without one, the time until it comes is not.
+        is_waiting = int(router.getsockopt(zmq.EVENTS)) & zmq.POLLIN
         worker = router.recv()
+        if not is_waiting:
+            diary.idle()
         try:
             answers = shard.handle(worker, *_request(router))
         except WireError as error:
@@ -106,6 +111,8 @@ def _answer_until_done(router: "zmq.Socket[bytes]", shard: Shard, side: ServerSi
             continue
         for answer in answers:
             _send(router, side, answer)
+        diary.busy()
+    diary.close()
 
 
 def _request(router: "zmq.Socket[bytes]") -> tuple[Request, Buffer]:
