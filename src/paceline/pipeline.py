@@ -162,6 +162,7 @@ def _created(one: RunPlan, ready: Ready) -> Mapping[str, Any]:
         "synchronous": one.synchronous,
         "trains": one.trains,
         "limits": msgspec.to_builtins(one.limits),
+        "one_machine": HOSTS[one.spec.hosts].shares_one_machine,
         "operations_per_example": _operations(one),
         "data": ready.source,
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),

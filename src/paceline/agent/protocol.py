@@ -7,7 +7,7 @@ All times are nanoseconds of the sender's monotonic clock.
 
 import struct
 import threading
-from typing import BinaryIO, Generic, TypeVar
+from typing import BinaryIO, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -181,6 +181,7 @@ class StartTask(Message, frozen=True):
     task: str
     job: msgspec.Raw
     env: dict[str, str]
+    kind: Literal["train", "link"] = "train"
 
 
 class Tell(Message, frozen=True):

@@ -49,9 +49,7 @@ class RunningTask:
         self._log_seen = 0
         self._shipping = threading.Lock()
         self._oom_before = _oom_kills()
-        argv = [sys.executable, "-m", "paceline.task", "--records", str(records)]
-        for path in cgroups:
-            argv += ["--cgroup", path]
+        argv = _training(records, cgroups) if order.kind == "train" else [sys.executable, "-m", "paceline.task.link"]
         with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=dict(env), start_new_session=True
@@ -112,6 +110,13 @@ class RunningTask:
             text = file.read(_LOG_CHUNK_BYTES)
         self._log_seen += len(text)
         return text
+
+
+def _training(records: Path, cgroups: Sequence[str]) -> list[str]:
+    argv = [sys.executable, "-m", "paceline.task", "--records", str(records)]
+    for path in cgroups:
+        argv += ["--cgroup", path]
+    return argv
 
 
 def _oom_kills() -> int:

@@ -7,9 +7,11 @@ import polars as pl
 
 from paceline.analyze.hosts import host_results, other_cores
 from paceline.analyze.phases import phases_by_worker, staleness_by_worker
-from paceline.analyze.verdict import judge
+from paceline.analyze.verdict.gather import gather
+from paceline.analyze.verdict.judge import judge
+from paceline.analyze.verdict.remedies import Asked
 from paceline.spec.experiment import RunSpec
-from paceline.store.result import Final, Incident, Reached, Result, WorkerResult
+from paceline.store.result import Final, HostResult, Incident, Link, Reached, Result, Verdict, WorkerResult
 from paceline.store.run import Event, StoredRun
 from paceline.workloads.own import is_own
 
@@ -62,7 +64,7 @@ def summarize(run: StoredRun) -> Result:
         reached=_reached(chief, training.start_s),
         workers=workers,
         hosts=hosts,
-        verdict=judge(workers, hosts, trains=trains),
+        verdict=_verdict(run, created, workers, hosts, training),
         incidents=[
             Incident(t_s=event["t_s"], what=event["what"], task=event.get("task"), host=event.get("host"))
             for event in run.all("incident")
@@ -75,7 +77,7 @@ def summarize(run: StoredRun) -> Result:
         data=created.get("data", "?"),
         started_at=created.get("started_at", "?"),
         key=created.get("key", ""),
-        other_cores_mean=round(other_cores(run.samples, start_s=training.start_s, end_s=training.end_s), 3),
+        other_cores_mean=round(_other_cores(run, training), 3),
         traceback=(run.first("failed") or {}).get("traceback") if is_own(spec.get("workload", "")) else None,
         traced_steps=len(steps.filter(pl.col("traced"))),
     )
@@ -138,7 +140,7 @@ def _workers(
     ]
 
 
-def _hosts(run: StoredRun, created: Event, training: _Training) -> list[Any]:
+def _hosts(run: StoredRun, created: Event, training: _Training) -> list[HostResult]:
     tasks: dict[str, list[str]] = {}
     for place in created.get("places", []):
         tasks.setdefault(place["host"], []).append(place["task"])
@@ -146,13 +148,53 @@ def _hosts(run: StoredRun, created: Event, training: _Training) -> list[Any]:
         event["host"]: _MACHINE_SCOPE if event["network"] == "machine" else _HOST_SCOPE for event in run.all("joined")
     }
     hosts = sorted(tasks, key=lambda name: int(name[1:]))
-    return host_results(
+    found = host_results(
         run.samples,
         start_s=training.start_s,
         end_s=training.end_s,
         tasks={host: tasks[host] for host in hosts},
         scopes=scopes,
     )
+    for host in found:
+        host.link = _link(run, created, host.host)
+    return found
+
+
+def _link(run: StoredRun, created: Event, host: str) -> Link | None:
+    """Machines that share one network have none."""
+    joined = next((event for event in run.all("joined") if event["host"] == host), {})
+    rate = created.get("limits", {}).get(host, {}).get("link_bits_s")
+    if joined.get("network") != "host":
+        return None
+    if rate:
+        return Link(tx_mb_s=rate / 8e6, rx_mb_s=rate / 8e6, known_from="by --link")
+    measured = next((event for event in run.all("link") if event["host"] == host), None)
+    return Link(tx_mb_s=measured["tx_mb_s"], rx_mb_s=measured["rx_mb_s"], known_from="measured") if measured else None
+
+
+def _verdict(
+    run: StoredRun, created: Event, workers: list[WorkerResult], hosts: list[HostResult], training: _Training
+) -> Verdict:
+    facts = gather(
+        run,
+        workers,
+        hosts,
+        start_s=training.start_s,
+        end_s=training.end_s,
+        total_s=_total(run),
+        other_cores=_other_cores(run, training),
+    )
+    asked = Asked(
+        spec=created.get("spec", {}),
+        layout=created.get("layout", ""),
+        trains=created.get("trains", True),
+        crowded=created.get("one_machine", False),
+    )
+    return judge(facts, asked)
+
+
+def _other_cores(run: StoredRun, training: _Training) -> float:
+    return other_cores(run.samples, start_s=training.start_s, end_s=training.end_s)
 
 
 def _total(run: StoredRun) -> float:

@@ -13,6 +13,7 @@ from paceline.control import supervisor as sv
 from paceline.control.cluster import Cluster, Heard, Lost
 from paceline.control.collect import Collector
 from paceline.control.interrupts import Interrupts
+from paceline.control.links import capacities
 from paceline.control.moment import Moment
 from paceline.data.dataset import Ready
 from paceline.engines.registry import ENGINES
@@ -42,6 +43,9 @@ def execute(
     """Run it; however it ends, nothing is left running and the end is in the run's events."""
     token = f"{writer.paths.id[-12:]}-{secrets.token_hex(3)}".strip("-")
     with kind.open(token, host_requests(plan)) as hosts:
+        if kind.has_links:
+            for host, link in capacities(plan, hosts, writer.paths.runs, writer.paths.spool / "links").items():
+                writer.event("link", host=host, **msgspec.to_builtins(link))
         sample_hz = plan.spec.sample_hz if plan.spec.record else 0
         cluster = Cluster(hosts, writer.paths.logs, writer.paths.spool.absolute(), sample_hz)
         conductor = Conductor(plan, kind, data, writer, cluster, hosts)
@@ -162,6 +166,7 @@ class Conductor:
             case sv.StartTasks():
                 for task, job in self._jobs().items():
                     self._writer.add(TaskAdded(task, self._home[task]))
+                    self._writer.event("assigned", task=task, threads=job.threads)
                     env = ENGINES[job.engine].env
                     order = protocol.StartTask(task, msgspec.Raw(msgspec.msgpack.encode(job)), env)
                     self._cluster.send(self._home[task], order)

@@ -106,7 +106,7 @@ class FakeAgent:
         match message:
             case Ping(sequence):
                 self._up.send(Pong(sequence, time.monotonic_ns()))
-            case StartTask(name, _, _):
+            case StartTask(name):
                 self._tasks[name] = FakeTask(name, self._up)
                 self._up.send(TaskStarted(name, 0))
                 self._up.send(TaskSaid(name, Bound({})))
@@ -125,6 +125,7 @@ class FakeHosts:
     summary = "no processes at all; for tests"
     shares_one_machine = True
     shares_memory = False
+    has_links = False
 
     def __init__(self, scripts: dict[str, TaskScript] | None = None) -> None:
         self._scripts = scripts or {}

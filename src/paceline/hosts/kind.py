@@ -50,6 +50,9 @@ class HostKind(Protocol):
     shares_memory: bool
     """True if the hosts are neighbours, between which values may pass through memory and not the network."""
 
+    has_links: bool
+    """True if what hosts send each other goes over links of their own, which can be full."""
+
     def check(self, wanted: Sequence[HostRequest]) -> None:
         """Raise HostError, in one line, if these hosts cannot be had here."""
         ...

@@ -23,6 +23,7 @@ class LocalHosts:
     summary = "plain processes on this machine, talking over loopback"
     shares_one_machine = True
     shares_memory = True
+    has_links = False
 
     def check(self, wanted: Sequence[HostRequest]) -> None:
         for request in wanted:

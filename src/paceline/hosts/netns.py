@@ -32,6 +32,7 @@ class NetnsHosts:
     summary = "network namespaces on this machine, with links and CPU shares of their own (Linux, root)"
     shares_one_machine = True
     shares_memory = False
+    has_links = True
 
     def check(self, wanted: Sequence[HostRequest]) -> None:
         _check_machine()

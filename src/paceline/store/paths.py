@@ -14,6 +14,7 @@ class RunPaths:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.id = directory.name
+        self.runs = directory.parent
         self.spec = directory / "spec.toml"
         self.result = directory / "result.json"
         self.steps = directory / "steps.parquet"
@@ -38,6 +39,11 @@ class RunPaths:
     def create_folders(self) -> None:
         for folder in (self.logs, self.tensorboard, self.checkpoints, self.spool):
             folder.mkdir()
+
+
+def remembered_links(runs: Path) -> Path:
+    """What links were found to carry, by layout."""
+    return runs / ".links.json"
 
 
 def write_whole(path: Path, data: bytes) -> None:

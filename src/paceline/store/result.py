@@ -55,6 +55,15 @@ class Disk(msgspec.Struct, kw_only=True):
     write_mb: float = 0.0
 
 
+class Link(msgspec.Struct, kw_only=True):
+    """What a host's link can carry."""
+
+    tx_mb_s: float
+    rx_mb_s: float
+    known_from: str
+    """Its given rate, or a measurement."""
+
+
 class HostResult(msgspec.Struct, kw_only=True):
     host: str
     tasks: list[str]
@@ -69,6 +78,8 @@ class HostResult(msgspec.Struct, kw_only=True):
     disk: Disk
     scope: dict[str, str]
     """Whose figures these are, where not the host's alone."""
+    link: Link | None = None
+    """None where hosts have no links of their own, or nobody knows."""
 
 
 class Suspect(msgspec.Struct, kw_only=True):

@@ -11,7 +11,7 @@ from pathlib import Path
 from paceline.errors import PacelineError
 from paceline.task.channel import Channel
 from paceline.task.lifeline import die_with_parent, join_cgroups
-from paceline.train.context import Outcome, TaskContext
+from paceline.train.context import Job, Outcome, TaskContext
 
 
 def main() -> None:
@@ -20,7 +20,7 @@ def main() -> None:
     join_cgroups(arguments.cgroup)
     faulthandler.enable()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    channel = Channel.take_over_stdio()
+    channel = Channel.take_over_stdio(Job)
     try:
         channel.finished(_run(channel, Path(arguments.records)))
         code = 0
@@ -33,7 +33,7 @@ def main() -> None:
     os._exit(code)
 
 
-def _run(channel: Channel, records: Path) -> Outcome:
+def _run(channel: "Channel[Job]", records: Path) -> Outcome:
     from paceline.data.registry import load
     from paceline.engines.registry import ENGINES
     from paceline.train.recorder import Recorder, SilentRecorder
@@ -41,7 +41,7 @@ def _run(channel: Channel, records: Path) -> Outcome:
     from paceline.workloads.own import own_examples
     from paceline.workloads.registry import workload
 
-    job = channel.job
+    job = channel.order
     found = workload(job.workload, job.size)
     context = TaskContext(
         job=job,
@@ -55,11 +55,11 @@ def _run(channel: Channel, records: Path) -> Outcome:
     return ENGINES[job.engine].run(job.role, context)
 
 
-def _traceback(error: BaseException, channel: Channel) -> str:
+def _traceback(error: BaseException, channel: "Channel[Job]") -> str:
     """Of a user's own code, from where it comes in: what is above is ours."""
     from paceline.workloads.own import is_own, users_part, where_code_is
 
-    name = channel.job.workload
+    name = channel.order.workload
     return users_part(error, where_code_is(name)) if is_own(name) else traceback.format_exc()
 
 

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from typing import BinaryIO
+from typing import BinaryIO, Generic, TypeVar
 
 import msgspec
 
@@ -20,19 +20,19 @@ from paceline.agent.protocol import (
     Sender,
     TaskHears,
 )
-from paceline.train.context import Job, Outcome
 
+Order = TypeVar("Order", bound=msgspec.Struct)
 _CHUNK_BYTES = 4 * 2**20
 EXIT_ORPHANED = 70
 
 
-class Channel:
+class Channel(Generic[Order]):
     """Implements Rendezvous. When the pipe closes, the run is over and this process ends at once."""
 
-    def __init__(self, stdin: BinaryIO, stdout: BinaryIO) -> None:
+    def __init__(self, stdin: BinaryIO, stdout: BinaryIO, order: type[Order]) -> None:
         self.halted = threading.Event()
         self._sender = Sender(stdout)
-        self._job = Receiver[Job](stdin, Job).receive()
+        self._order = Receiver[Order](stdin, order).receive()
         self._hears = Receiver[TaskHears](stdin, TaskHears)
         self._peers: dict[str, dict[str, str]] = {}
         self._introduced, self._opened = threading.Event(), threading.Event()
@@ -40,18 +40,19 @@ class Channel:
         threading.Thread(target=self._listen, name="channel", daemon=True).start()
 
     @classmethod
-    def take_over_stdio(cls) -> "Channel":
+    def take_over_stdio(cls, order: type[Order]) -> "Channel[Order]":
         """Keep stdin and stdout for the channel: what frameworks print goes to stderr, the task's log."""
         stdin, stdout = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(2, 1)
-        return cls(stdin, stdout)
+        return cls(stdin, stdout, order)
 
     @property
-    def job(self) -> Job:
-        if self._job is None:
+    def order(self) -> Order:
+        """What this process is to do."""
+        if self._order is None:
             os._exit(EXIT_ORPHANED)
-        return self._job
+        return self._order
 
     def meet(self, addresses: dict[str, str]) -> dict[str, dict[str, str]]:
         self._met = True
@@ -70,7 +71,7 @@ class Channel:
             part = data[start : start + _CHUNK_BYTES]
             self._say(Attached(kind, name, part, last=start + _CHUNK_BYTES >= len(data)))
 
-    def finished(self, outcome: Outcome) -> None:
+    def finished(self, outcome: msgspec.Struct) -> None:
         self._say(Finished(msgspec.Raw(msgspec.msgpack.encode(outcome))))
 
     def failed(self, user_line: str, traceback: str) -> None:
