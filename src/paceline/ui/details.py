@@ -122,15 +122,26 @@ def _closing(result: Result) -> list[RenderableType]:
     lines: list[RenderableType] = [
         Text.assemble(("verdict  ", "dim"), (verdict.cause, "bold"), _share(verdict)),
         *[Text(f"         {line}") for line in verdict.evidence],
-        *[Text(f"         try: {line}") for line in verdict.remedy],
+        *_second(verdict),
+        *[Text(f"         try {line}") for line in verdict.remedy],
     ]  # fmt: skip
     lines += [Text(f"incident {incident.t_s:.2f} s: {incident.what}", style="red") for incident in result.incidents]
     lines += [Text(f"note     {note}", style="dim") for note in _notes(result)]
     return lines
 
 
+def _second(verdict: Verdict) -> list[Text]:
+    """What would set the pace if the first cause were gone; of something unclear it is told already."""
+    other = verdict.runner_up
+    if other is None or not verdict.where:
+        return []
+    return [Text(f"         next: {other.cause}, {other.share:.0%}: {other.where}")]
+
+
 def _share(verdict: Verdict) -> str:
-    return f", {verdict.share:.0%} of the time; most at {verdict.where}" if verdict.where else ""
+    if not verdict.where:
+        return ""
+    return f", {verdict.share:.0%} of the time: {verdict.where} (confidence {verdict.confidence})"
 
 
 def _notes(result: Result) -> list[str]:

@@ -38,7 +38,7 @@ def _doubt(facts: Facts, first: Suspect, second: Suspect | None) -> str:
         return f"only {facts.coverage:.0%} of the workers' time is on record"
     if first.share < ENOUGH:
         return f"nothing takes more than {first.share:.0%} of the time"
-    if second and first.share - second.share < APART:
+    if second and first.cause != "startup" and first.share - second.share < APART:
         return f"{first.cause} and {second.cause} take as much of the time as each other"
     return ""
 
@@ -48,9 +48,10 @@ def _both(first: Suspect, second: Suspect | None) -> list[str]:
 
 
 def _confidence(facts: Facts, first: Suspect, second: Suspect | None) -> Literal["high", "medium", "low"]:
-    margin = first.share - (second.share if second else 0.0)
-    # What a start-up takes is known after one step.
-    steps = _MANY_STEPS if first.cause == "startup" else facts.steps
+    # What a start-up takes is known after one step, and is no part of the others' time.
+    if first.cause == "startup":
+        return "high"
+    margin, steps = first.share - (second.share if second else 0.0), facts.steps
     if steps >= _MANY_STEPS and facts.coverage >= 0.9 and margin >= 0.15 and first.share >= 2 * ENOUGH:
         return "high"
     if steps >= _SOME_STEPS and facts.coverage >= 0.7 and margin >= 0.05:

@@ -31,18 +31,23 @@ def suspects(facts: Facts) -> list[Suspect]:
     straggler = _straggler(facts)
     imbalance = _uneven_workers(facts)
     shares = account(facts, wait_for_one=_wait_for(facts, straggler))
-    # What a slow worker computes longer than the others is its own doing, not that there is much to compute.
+    # What a slow worker is longer at than the others is its own doing, not that there is much to do.
     excused = max((one.share for one in (straggler, imbalance) if one), default=0.0)
+    shares = msgspec.structs.replace(
+        shares,
+        **{name: getattr(shares, name) * (1 - excused) for name in ("data", "compute", "framework", "messages")},
+    )
     found = [
         *(one for one in (straggler, imbalance, _startup(facts)) if one),
         *_exchange(facts, shares),
-        _compute(facts, shares, excused),
+        _compute(facts, shares),
         _contention(facts, shares),
         _overhead(facts, shares),
         _barrier(facts, shares),
         *_beside(facts, shares),
     ]
-    return sorted((one for one in found if one.share > 0), key=lambda one: -one.share)
+    # Where there was hardly any training, what its steps were like is the lesser question.
+    return sorted((one for one in found if one.share > 0), key=lambda one: (one.cause != "startup", -one.share))
 
 
 def _straggler(facts: Facts) -> Suspect | None:
@@ -177,13 +182,13 @@ def _holds_most(facts: Facts, host: str) -> bool:
     return len(held) > 1 and bool(here) and max(here) >= UNEQUAL * mean(held)
 
 
-def _compute(facts: Facts, shares: Account, excused: float) -> Suspect:
+def _compute(facts: Facts, shares: Account) -> Suspect:
     worker = max(facts.workers, key=lambda one: one.phases.compute)
     cores = ", ".join(f"{one.task} {one.use.cpu_cores:.2f} on {one.threads}" for one in facts.workers[:4])
     return Suspect(
         cause="compute",
         where=f"{worker.task} on {worker.host}",
-        share=shares.compute * (1 - excused),
+        share=shares.compute,
         evidence=(
             f"{facts.phases.compute / (facts.phases.total or 1):.0%} of the workers' time is computing",
             f"cores used, and threads to use them: {cores}",
