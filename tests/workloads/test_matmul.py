@@ -189,4 +189,7 @@ def test_what_is_shown_is_the_value_and_not_a_quality(tmp_path: Path) -> None:
     assert "144, 72.0" in told  # In all, and per update.
     assert not any(word in told for word in ("batch", "examples", "loss", "accuracy", "staleness"))
     console.print(comparison_view(compare(results)))
-    assert "train at much the same pace" not in console.export_text()
+    told = console.export_text()
+    assert f"{results[1].final.value:,.10g}" in told
+    assert "size scattered" in told
+    assert not any(word in told for word in ("batch", "examples", "loss", "accuracy", "staleness", "target"))

@@ -46,7 +46,7 @@ class Difference(msgspec.Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """`ps-async is 3.1× faster to loss 0.35 (2.8 to 3.4×, 5 repeats)`."""
-        if self.outcome in ("same", "unclear"):
+        if self.outcome in ("same", "unclear") or self.ratio.value == 1:
             return f"{self.name}: {self.phrase}"
         verb = "is" if self.figure.kind != "amount" else _VERBS.get(self.figure.key, "has")
         return f"{self.name} {verb} {self.phrase}"
@@ -54,16 +54,32 @@ class Difference(msgspec.Struct, frozen=True):
     @property
     def phrase(self) -> str:
         """The sentence without its subject."""
-        noun = self.figure.noun.format(target=target_words(self.target))
         match self.outcome:
             case "same":
-                return f"the same {noun.removeprefix('the ')} within {SAME_WITHIN:.0%} ({self._repeats})"
+                return f"the same {self._noun.removeprefix('the ')} within {SAME_WITHIN:.0%} ({self._repeats})"
             case "unclear":
-                return f"no difference we can see in {noun} ({interval_words(self.ratio)}, {self._repeats})"
+                return f"no difference we can see in {self._noun} ({interval_words(self.ratio)}, {self._repeats})"
             case "differs":
                 return f"{self._claim} ({interval_words(self._told)}, {self._repeats})"
             case "unknown":
-                return f"{self._claim} by the medians, but {self._repeats} cannot tell whether that is real"
+                return f"{self._claim} {self._doubt}"
+
+    @property
+    def lead(self) -> str:
+        """The same of a winner and the next: `1.4× faster than allreduce (1.2 to 1.6×, 5 repeats)`."""
+        match self.outcome:
+            case "same":
+                return f"the same as {self.base} within {SAME_WITHIN:.0%} ({self._repeats})"
+            case "unclear":
+                return f"no difference we can see from {self.base} ({interval_words(self.ratio)}, {self._repeats})"
+            case "differs":
+                return f"{self._claim_over_base} ({interval_words(self._told)}, {self._repeats})"
+            case "unknown":
+                return f"{self._claim_over_base} {self._doubt}"
+
+    @property
+    def _noun(self) -> str:
+        return self.figure.noun.format(target=target_words(self.target))
 
     @property
     def _told(self) -> Ratio:
@@ -72,11 +88,25 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def _claim(self) -> str:
+        if self.ratio.value == 1:
+            return f"the same {self._noun.removeprefix('the ')}"
         times = ratio_words(self._told)
         phrase = self.figure.phrase.format(ratio=times, target=target_words(self.target))
         if self.figure.kind == "amount":
             return phrase
         return f"{times} {'faster' if self.is_better else 'slower'} {phrase}"
+
+    @property
+    def _claim_over_base(self) -> str:
+        if self.ratio.value == 1:
+            return f"the same as {self.base}"
+        if self.figure.kind == "amount":
+            return f"{ratio_words(self._told)} that of {self.base}"
+        return f"{ratio_words(self._told)} {'faster' if self.is_better else 'slower'} than {self.base}"
+
+    @property
+    def _doubt(self) -> str:
+        return f"({self._repeats}: cannot tell whether that is real)"
 
     @property
     def _repeats(self) -> str:
@@ -106,19 +136,23 @@ def difference(figure: Figure, group: Group, base: Group, name: str, base_name: 
 
 
 def ratio_words(ratio: Ratio) -> str:
-    return f"{ratio.value:.{_digits(ratio)}f}×"
+    return f"{_figures(ratio.value, _digits(ratio))}×"
 
 
 def interval_words(ratio: Ratio) -> str:
     if ratio.low is None or ratio.high is None:
         return "no interval"
     digits = _digits(ratio)
-    return f"{ratio.low:.{digits}f} to {ratio.high:.{digits}f}×"
+    return f"{_figures(ratio.low, digits)} to {_figures(ratio.high, digits)}×"
+
+
+def _figures(value: float, digits: int) -> str:
+    return f"{value:,.{digits if value < 10 else 1 if value < 100 else 0}f}"
 
 
 def _digits(ratio: Ratio) -> int:
     """As many as it takes to tell the ratio and its interval from 1, and no more."""
     if (ratio.low or ratio.value) >= 2:
-        return 1 if ratio.value < 100 else 0
+        return 1
     nearest = min(abs(value - 1) or 1 for value in (ratio.value, ratio.low, ratio.high) if value is not None)
     return 2 if nearest >= 0.005 else 3 if nearest >= 0.0005 else 4

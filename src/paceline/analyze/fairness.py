@@ -28,7 +28,7 @@ class Trade(msgspec.Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """`the same loss 0.5 took ps-async 1.40× the updates and 0.40× the seconds of ps-sync`."""
+        """`the same loss 0.5 took ps-async 0.40× the seconds and 1.40× the updates of ps-sync`."""
         if not self.prices:
             return ""
         *first, last = [f"{ratio_words(price.ratio)} the {_UNITS[price.figure.key]}" for price in self.prices]
@@ -42,8 +42,8 @@ class Trade(msgspec.Struct, frozen=True):
         if not unsure:
             return ""
         if len(unsure) == len(self.prices):
-            return ", which may be chance"
-        return f", of which the {' and '.join(_UNITS[price.figure.key] for price in unsure)} may be chance"
+            return " (all of which may be chance)"
+        return f" (the {' and '.join(_UNITS[price.figure.key] for price in unsure)} may be chance)"
 
 
 def rivals(groups: Sequence[Group], called: Sequence[str] | None = None) -> list[list[tuple[Group, str]]]:

@@ -134,8 +134,8 @@ def names(groups: Sequence[Group]) -> list[str]:
 
 def _part(result: Result, name: str) -> str:
     value = setting(result, name)
-    if name == "layout":
-        return f"'{value}'"
+    if name in ("layout", "stop"):
+        return f"'{value}'" if name == "layout" else f"until {value}"
     return value if name in (SWEEP, "workload", "engine", "strategy") else f"{name.replace('_', ' ')} {value}"
 
 

@@ -78,7 +78,7 @@ def figures_table(groups: Sequence[Group]) -> FittingTable:
     shown = [figure for figure in (TO_TARGET, TRAIN) if figure in useful]
     shown += [UPDATES, EXAMPLES, LOSS, ACCURACY, MEMORY]
     titles = ["runs", *[figure.title for figure in shown], "value", "steps per worker"]
-    table = FittingTable([fmt.label(name) for name in apart], titles, left=["steps per worker"])
+    table = FittingTable([fmt.label(name) for name in apart], [[title] for title in titles], left=["steps per worker"])
     for group in groups:
         table.add(
             [setting(group.first, name) for name in apart],
@@ -98,7 +98,7 @@ def hosts_table(groups: Sequence[Group]) -> FittingTable:
     where = "where its workers' time went"
     table = FittingTable(
         [*[fmt.label(name) for name in apart], "host", "tasks"],
-        [where, "cores", "busiest core", "memory MB", "external in / out MB/s", "loopback MB/s"],
+        [[where], ["cores", "busiest core", "memory MB"], ["in MB/s", "out MB/s", "loopback MB/s"]],
         left=[where],
     )
     for group in groups:
@@ -121,8 +121,8 @@ def _host_figures(hosts: Sequence[HostResult], group: Group) -> list[str]:
         fmt.number(median(host.cpu_cores_mean for host in hosts)),
         f"{median(host.busiest_core_max for host in hosts):.0%}",
         fmt.number(median(host.memory_mb_max for host in hosts)),
-        f"{fmt.rate(median(host.external.rx_mb_s_mean for host in hosts))} / "
-        f"{fmt.rate(median(host.external.tx_mb_s_mean for host in hosts))}",
+        fmt.rate(median(host.external.rx_mb_s_mean for host in hosts)),
+        fmt.rate(median(host.external.tx_mb_s_mean for host in hosts)),
         fmt.rate(median(host.loopback.rx_mb_s_mean for host in hosts)),
     ]
 

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Sequence
 
 from rich.console import RenderableType
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from paceline.analyze.comparison import Comparison
@@ -13,7 +11,7 @@ from paceline.analyze.fairness import PRICES, rivals, uneven
 from paceline.analyze.figures import ACCURACY, STALENESS, TO_TARGET, telling
 from paceline.analyze.scaling import Scaling
 from paceline.ui import format as fmt
-from paceline.ui.fitting import FittingTable
+from paceline.ui.fitting import FittingTable, Lines
 
 _FEW_GROUPS = 3
 """Up to so many are compared in every figure; more only in the first one that tells something."""
@@ -32,12 +30,14 @@ def _answers(comparison: Comparison) -> Iterable[RenderableType]:
 
 
 def _against_base(comparison: Comparison) -> Iterable[RenderableType]:
-    for base in dict.fromkeys(pair.base_name for pair in comparison.pairs):
-        held = [pair for pair in comparison.pairs if pair.base_name == base]
-        found = [[pair.difference(figure) for figure in telling(comparison.groups)] for pair in held]
-        lines = [one for row in found for one in _worth_saying([d for d in row if d], len(comparison.groups))]
-        if lines:
-            yield from _section(f"Against {base}", [one.sentence for one in lines])
+    figures, bases = telling(comparison.groups), {pair.base_name for pair in comparison.pairs}
+    lines = []
+    for pair in comparison.pairs:
+        found = [one for figure in figures if (one := pair.difference(figure))]
+        said = _worth_saying(found, len(comparison.groups))
+        lines += [one.sentence if len(bases) == 1 else f"{one.sentence}, against {one.base}" for one in said]
+    if lines:
+        yield from _section(f"Against the base, {bases.pop()}" if len(bases) == 1 else "Each against its base", lines)
 
 
 def _worth_saying(differences: Sequence[Difference], groups: int) -> Sequence[Difference]:
@@ -49,33 +49,30 @@ def _fairness(comparison: Comparison) -> Iterable[RenderableType]:
     if not comparison.trades:
         return
     yield from _section("Sync against async: what the same target took", [])
-    table = FittingTable(["strategies"], [figure.title for figure in (*PRICES, STALENESS, ACCURACY)])
+    table = FittingTable(["configuration"], [[figure.title for figure in PRICES], [STALENESS.title, ACCURACY.title]])
     for family in families:
         for group, name in family:
             table.add([name], [fmt.figure(figure, group) for figure in (*PRICES, STALENESS, ACCURACY)])
-    yield Padding(table, (0, 0, 0, 2))
-    yield from _lines([trade.sentence for trade in comparison.trades if trade.sentence])
+    yield table
+    yield Lines([trade.sentence for trade in comparison.trades if trade.sentence])
 
 
 def _scaling(found: Sequence[Scaling]) -> Iterable[RenderableType]:
     for scaling in found:
         yield Text()
-        yield Text(f"Scaling from {scaling.base_name}, {_WHAT[scaling.kind]}", style="bold")
-        pace, target = scaling.figure.title, "to target"
-        table = FittingTable(
-            ["configuration", "workers"],
-            [f"speed-up in {pace}", "efficiency", f"speed-up {target}", "efficiency "],
-        )
+        yield Text(f"{scaling.kind.capitalize()} scaling from {scaling.base_name}: {_WHAT[scaling.kind]}", style="bold")
+        pace = f"speed-up in {scaling.figure.title}"
+        table = FittingTable(["configuration", "workers"], [[pace, "efficiency"], ["speed-up to target", "efficiency"]])
         for point in scaling.points:
             gains = [point.pace, point.to_target]
             cells = [cell for gain in gains for cell in (_gain(gain), f"{point.efficiency(gain):.0%}" if gain else "-")]
             table.add([point.name, f"{point.workers}"], cells)
-        yield Padding(table, (0, 0, 0, 2))
+        yield table
 
 
 _WHAT = {
-    "weak": "weak: each worker's batch stays, so all together take more",
-    "strong": "strong: each worker's batch shrinks, so all together take the same",
+    "weak": "each worker's batch stays, so all take more",
+    "strong": "each worker's batch shrinks, so all take as much",
 }
 
 
@@ -95,23 +92,18 @@ def _notes(comparison: Comparison) -> Iterable[RenderableType]:
         reached = len(group.values(TO_TARGET.of))
         if group.wanted and group.ok and reached < len(group.ok):
             notes.append(f"{name} reached {' or '.join(group.wanted)} in {reached} of {len(group.ok)} runs")
+    if comparison.scalings and any(scaling.base.first.hosts_kind == "local" for scaling in comparison.scalings):
+        notes.append("on local all hosts share this machine's cores: that bounds what more workers bring")
     fewest = min((len(group.ok) for group in comparison.groups if group.ok), default=0)
     if comparison.pairs and 0 < fewest < _ENOUGH_REPEATS:
-        notes.append("too few repeats to tell small differences from chance: --repeat 5 with the same --name adds some")
+        notes.append("few repeats tell little: the same command with a larger --repeat and its --name adds some")
     if notes:
         yield Text()
-        yield from (Text(f"note  {note}", style="dim") for note in notes)
+        yield Text("Notes", style="bold")
+        yield Lines(notes)
 
 
 def _section(title: str, lines: Sequence[str]) -> Iterable[RenderableType]:
     yield Text()
     yield Text(title, style="bold")
-    yield from _lines(lines)
-
-
-def _lines(lines: Sequence[str]) -> Iterable[RenderableType]:
-    """Each with its further lines set in."""
-    for line in lines:
-        grid = Table.grid(padding=0)
-        grid.add_row(Text("  "), Text(line))
-        yield grid
+    yield Lines(lines)

@@ -12,12 +12,26 @@ from paceline.ui.tables import align_right, plain_table
 _GAP = 2
 
 
-class FittingTable:
-    """Labels in the first columns, which every part repeats; then figures, as many in a part as fit."""
+class Lines:
+    """Sentences, each with its further lines set in under its first."""
 
-    def __init__(self, labels: Sequence[str], figures: Sequence[str], left: Sequence[str] = ()) -> None:
-        """`left`: figures that are not numbers."""
-        self._labels, self._figures, self._left = list(labels), list(figures), set(left)
+    def __init__(self, lines: Sequence[str]) -> None:
+        self._lines = lines
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in self._lines:
+            for number, part in enumerate(Text(line).wrap(console, max(20, options.max_width - 4))):
+                part.rstrip()
+                yield Text("  " if number == 0 else "    ") + part
+
+
+class FittingTable:
+    """Labels in the first columns, which every part repeats; then blocks of figures, as many in a part as fit."""
+
+    def __init__(self, labels: Sequence[str], blocks: Sequence[Sequence[str]], left: Sequence[str] = ()) -> None:
+        """Figures of a block stay together; those in `left` are no numbers."""
+        self._labels, self._blocks, self._left = list(labels), [list(block) for block in blocks], set(left)
+        self._header = [*labels, *[figure for block in blocks for figure in block]]
         self._rows: list[list[str]] = []
 
     def add(self, labels: Sequence[str], figures: Sequence[str]) -> None:
@@ -30,16 +44,22 @@ class FittingTable:
             yield self._table(columns)
 
     def _parts(self, width: int) -> Iterator[list[int]]:
-        """The figures of each part."""
-        used = [index for index in range(len(self._labels), len(self._header)) if self._says_something(index)]
+        """The columns of each part, labels left out."""
         free = width - sum(self._width(index) for index in range(len(self._labels)))
         part: list[int] = []
-        for index in used:
-            if part and sum(map(self._width, [*part, index])) - _GAP > free:
+        for block in self._columns_that_say_something():
+            if part and sum(map(self._width, [*part, *block])) - _GAP > free:
                 yield part
                 part = []
-            part.append(index)
+            part += block
         yield part
+
+    def _columns_that_say_something(self) -> Iterator[list[int]]:
+        number = len(self._labels)
+        for block in self._blocks:
+            columns = range(number, number + len(block))
+            yield [index for index in columns if any(row[index] not in ("", "-") for row in self._rows)]
+            number += len(block)
 
     def _table(self, figures: list[int]) -> Table:
         columns = [*range(len(self._labels)), *figures]
@@ -49,12 +69,5 @@ class FittingTable:
             table.add_row(*[Text(row[index]) for index in columns])
         return table
 
-    @property
-    def _header(self) -> list[str]:
-        return [*self._labels, *self._figures]
-
     def _width(self, index: int) -> int:
         return max(cell_len(text) for text in (self._header[index], *(row[index] for row in self._rows))) + _GAP
-
-    def _says_something(self, index: int) -> bool:
-        return any(row[index] not in ("", "-") for row in self._rows)

@@ -36,7 +36,7 @@ def label(name: str) -> str:
 
 def rate(value: float) -> str:
     """Of traffic: less than a hundredth is as good as none."""
-    return units.short(value) if value >= 0.01 else "0"
+    return units.short(value) if value >= 0.01 else "-"
 
 
 def figure(of: Figure, group: Group) -> str:
@@ -51,9 +51,9 @@ def figure(of: Figure, group: Group) -> str:
 
 
 def _as_fine(reach: float, middle: float, digits: int | None) -> str:
-    """With as many digits after the point as its median is shown with."""
-    shown = units.decimals(middle, digits)
-    return f"{reach:,.{len(shown.partition('.')[2])}f}"
+    """With as many digits after the point as its median is shown with; none if it is none."""
+    shown = f"{reach:,.{len(units.decimals(middle, digits).partition('.')[2])}f}"
+    return shown if float(shown.replace(",", "")) else "0"
 
 
 def phase_shares(phases: dict[str, float], most: int = 9) -> str:
