@@ -1,5 +1,6 @@
 from analyze.made import made, repeats
 from paceline.analyze.baseline import Pair, pairs
+from paceline.analyze.comparison import compare
 from paceline.analyze.gate import rule
 from paceline.analyze.repeats import group_repeats, names
 from paceline.store.result import Result
@@ -60,6 +61,12 @@ def test_each_configuration_is_held_against_itself_before() -> None:
     results = [made("before-1"), made("before-2", batch=50), made("after-1"), made("after-2", batch=50)]
     found = [(pair.name, pair.base_name) for pair in held(results, by_sweep=True)]
     assert found == [("after batch 100", "before batch 100"), ("after batch 50", "before batch 50")]
+
+
+def test_a_configuration_that_is_new_has_no_base() -> None:
+    found = compare([made("before-1"), made("after-1"), made("after-2", batch=50)], by_sweep=True)
+    assert [pair.name for pair in found.pairs] == ["after batch 100"]
+    assert found.unpaired == ["after batch 50"]
 
 
 def test_otherwise_all_are_held_against_the_first_or_the_one_chosen() -> None:

@@ -11,7 +11,7 @@ from paceline.analyze.difference import Difference
 from paceline.analyze.fairness import Trade, trades
 from paceline.analyze.figures import ALL, telling
 from paceline.analyze.gate import Ruling
-from paceline.analyze.repeats import Group, group_repeats, names, varied, why_left_out
+from paceline.analyze.repeats import Group, asked, group_repeats, names, varied, why_left_out
 from paceline.analyze.scaling import Scaling, scalings
 from paceline.errors import UsageError
 from paceline.store.result import Result
@@ -31,6 +31,12 @@ class Comparison(msgspec.Struct, frozen=True):
         """Runs that do not count, and why."""
         every = (result for group in self.groups for result in group.results)
         return [(result, why) for result in every if (why := why_left_out(result))]
+
+    @property
+    def unpaired(self) -> list[str]:
+        """Groups that are held against nothing, nor anything against them: only before a change, only after, or alone."""
+        held = {id(group) for pair in self.pairs for group in (pair.group, pair.base)}
+        return [name for group, name in zip(self.groups, self.names, strict=True) if id(group) not in held]
 
     @property
     def differences(self) -> list[Difference]:
@@ -70,6 +76,7 @@ def as_json(comparison: Comparison, rulings: Sequence[Ruling] | None = None) -> 
             for group, name in zip(comparison.groups, comparison.names, strict=True)
         ],
         "left_out": [{"run": result.run, "why": why} for result, why in comparison.left_out],
+        "unpaired": comparison.unpaired,
         "differences": [_difference(one) for one in comparison.differences],
         "answers": [
             {"goal": one.goal, "winner": one.name, "workload": one.winner.first.workload, "real": one.is_real}
@@ -97,7 +104,7 @@ def _group(group: Group, name: str, apart: Sequence[str]) -> dict[str, Any]:
         "runs": [result.run for result in group.ok],
         "workers": group.workers,
         "target": group.target,
-        "varied": {key: getattr(group.first, key, group.first.settings.get(key)) for key in apart},
+        "varied": {key: asked(group.first, key) for key in apart},
         "figures": {
             key: {"median": spread.median, "lowest": spread.lowest, "highest": spread.highest, "values": figures[key]}
             for key, spread in spreads.items()

@@ -8,9 +8,6 @@ from paceline.analyze.figures import Figure, target_words
 from paceline.analyze.ratio import Ratio, ratio_of_medians
 from paceline.analyze.repeats import Group
 
-SAME_WITHIN = 0.01
-"""What surely differs by no more than this is called the same, even if the difference is real."""
-
 
 class Difference(msgspec.Struct, frozen=True):
     """`name` against `base` in one figure."""
@@ -29,7 +26,7 @@ class Difference(msgspec.Struct, frozen=True):
         """unclear: chance may explain it; unknown: one repeat cannot tell."""
         if not self.ratio.is_known:
             return "unknown"
-        if self.ratio.within(SAME_WITHIN):
+        if self.ratio.within(self.figure.same_within):
             return "same"
         return "differs" if self.ratio.is_real else "unclear"
 
@@ -56,7 +53,7 @@ class Difference(msgspec.Struct, frozen=True):
         """The sentence without its subject."""
         match self.outcome:
             case "same":
-                return f"the same {self._noun.removeprefix('the ')} within {SAME_WITHIN:.0%} ({self._repeats})"
+                return f"the same {self._noun.removeprefix('the ')} within {self._tolerance} ({self._repeats})"
             case "unclear":
                 return f"no difference we can see in {self._noun} ({interval_words(self.ratio)}, {self._repeats})"
             case "differs":
@@ -69,7 +66,7 @@ class Difference(msgspec.Struct, frozen=True):
         """The same of a winner and the next: `1.4× faster than allreduce (1.2 to 1.6×, 5 repeats)`."""
         match self.outcome:
             case "same":
-                return f"the same as {self.base} within {SAME_WITHIN:.0%} ({self._repeats})"
+                return f"the same as {self.base} within {self._tolerance} ({self._repeats})"
             case "unclear":
                 return f"no difference we can see from {self.base} ({interval_words(self.ratio)}, {self._repeats})"
             case "differs":
@@ -103,6 +100,10 @@ class Difference(msgspec.Struct, frozen=True):
         if self.figure.kind == "amount":
             return f"{ratio_words(self._told)} that of {self.base}"
         return f"{ratio_words(self._told)} {'faster' if self.is_better else 'slower'} than {self.base}"
+
+    @property
+    def _tolerance(self) -> str:
+        return f"{self.figure.same_within * 100:g} %"
 
     @property
     def _doubt(self) -> str:

@@ -24,6 +24,8 @@ class Figure(msgspec.Struct, frozen=True):
     """After "3.1× faster", or around {ratio} for an amount."""
     digits: int | None = None
     """After the point, where three significant ones are not right."""
+    same_within: float = 0.01
+    """What surely differs by no more than this is called the same, even if the difference is real."""
     scale: float = 1.0
     """What a value is multiplied by to be shown."""
 
@@ -80,11 +82,19 @@ EXAMPLES = Figure(
     "in examples/s",
 )  # fmt: skip
 LOSS = Figure(
-    "final_loss", "loss", lambda r: r.final.loss, "less", "amount", "the final loss", "{ratio} the final loss", 4
+    "final_loss",
+    "loss",
+    lambda r: r.final.loss,
+    "less",
+    "amount",
+    "the final loss",
+    "{ratio} the final loss",
+    4,
+    same_within=0.002,
 )
 ACCURACY = Figure(
     "final_accuracy", "accuracy %", lambda r: r.final.accuracy, "more", "amount", "the accuracy",
-    "{ratio} the accuracy", 2, 100,
+    "{ratio} the accuracy", 2, same_within=0.002, scale=100,
 )  # fmt: skip
 MEMORY = Figure("memory_mb", "memory MB", memory_mb, "less", "amount", "peak memory", "{ratio} the peak memory")
 UPDATES_TO_TARGET = Figure(
@@ -97,14 +107,21 @@ EXAMPLES_TO_TARGET = Figure(
 )  # fmt: skip
 STALENESS = Figure("staleness_mean", "staleness", staleness, "less", "amount", "staleness", "{ratio} the staleness", 2)
 
-COMPARED = (TO_TARGET, TRAIN, UPDATES, EXAMPLES, LOSS, ACCURACY, MEMORY)
+COMPARED = (TO_TARGET, TRAIN, EXAMPLES, UPDATES, LOSS, ACCURACY, MEMORY)
 ALL = (*COMPARED, UPDATES_TO_TARGET, EXAMPLES_TO_TARGET, STALENESS)
 
 
 def telling(groups: Sequence[Group]) -> list[Figure]:
-    """Of the figures to compare by, those that tell something new: not the length of a run that was given."""
+    """Of the figures to compare by, those that tell something new and fair."""
     kinds = {rule.partition("=")[0] for group in groups for rule in group.first.settings.get("stop") or ()}
-    # With a target the training ends there; with a number of seconds it takes those.
-    dull = {TRAIN.key} if kinds & {"loss", "accuracy", "seconds"} else set()
+    # With a target the training ends there, with a number of seconds it takes those; and as many updates of more
+    # examples are more work.
+    dull = {TRAIN.key} if kinds & {"loss", "accuracy", "seconds"} or not _as_much_work(groups) else set()
     dull |= {LOSS.key} if "loss" in kinds else {ACCURACY.key} if "accuracy" in kinds else set()
     return [figure for figure in COMPARED if figure.key not in dull]
+
+
+def _as_much_work(groups: Sequence[Group]) -> bool:
+    """Whether all went through much the same number of examples, as after an epoch of any batch."""
+    examples = [result.examples for group in groups for result in group.ok]
+    return not examples or max(examples) <= 1.02 * min(examples)

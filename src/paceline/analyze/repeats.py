@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from statistics import median
+from typing import Any
 
 import msgspec
 
@@ -107,10 +108,15 @@ def contest(group: Group) -> tuple[str, str]:
 
 def setting(result: Result, name: str) -> str:
     """One thing that was asked for, as text."""
+    value = asked(result, name)
+    return "-" if value is None else " ".join(value) if isinstance(value, list) else str(value)
+
+
+def asked(result: Result, name: str) -> Any:
+    """One thing that was asked for."""
     if name == SWEEP:
         return sweep_of(result)
-    value = getattr(result, name) if name in _FIELDS else result.settings.get(name)
-    return "-" if value is None else " ".join(value) if isinstance(value, list) else str(value)
+    return getattr(result, name) if name in _FIELDS else result.settings.get(name)
 
 
 def varied(groups: Sequence[Group]) -> list[str]:

@@ -51,6 +51,8 @@ def compare(
         print(msgspec.json.encode(as_json(comparison, rulings)).decode())
     else:
         output().print(comparison_view(comparison))
+    for name in comparison.unpaired if rulings else ():
+        messages().print(f"not judged: {name} has no counterpart", markup=False, soft_wrap=True)
     for ruling in rulings or ():
         words = "too slow" if ruling.too_slow else "fast enough"
         messages().print(f"{words}: {ruling.why}", markup=False, soft_wrap=True)

@@ -86,6 +86,8 @@ def _gain(gain: Difference | None) -> str:
 def _notes(comparison: Comparison) -> Iterable[RenderableType]:
     """What a reader must know before believing the rest."""
     notes = [f"left out: {result.run}, {why}" for result, why in comparison.left_out]
+    if comparison.pairs and (alone := comparison.unpaired):
+        notes.append(f"compared with none, having no counterpart: {', '.join(alone)}")
     for group, name in zip(comparison.groups, comparison.names, strict=True):
         if found := uneven(group):
             notes.append(f"in {name}, {found[0]} made {found[1]:.0%} of the steps")
