@@ -34,7 +34,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
     @property
     def unpaired(self) -> list[str]:
-        """Groups that are held against nothing, nor anything against them: only before a change, only after, or alone."""
+        """Groups that are held against nothing, nor anything against them: only before, only after, or alone."""
         held = {id(group) for pair in self.pairs for group in (pair.group, pair.base)}
         return [name for group, name in zip(self.groups, self.names, strict=True) if id(group) not in held]
 
