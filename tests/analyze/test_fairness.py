@@ -9,8 +9,15 @@ def test_the_same_loss_costs_seconds_updates_and_examples() -> None:
     other = [made(f"a-{n}", strategy="ps-async", to_loss_s=0.4 + n / 100, steps=[70, 70]) for n in range(3)]
     (trade,) = trades(group_repeats([*sync, *other]))
     assert trade.sentence == (
-        "the same loss 0.5 took ps-async 0.41× the seconds, 1.40× the updates and 0.70× the examples of ps-sync"
+        "the same loss 0.5 took ps-async 0.41× the seconds, 1.40× the updates and 0.70× the examples, against ps-sync"
     )
+
+
+def test_as_many_updates_are_not_a_number() -> None:
+    sync = [made(f"s-{n}", to_loss_s=1.0 + n / 100, steps=[800, 800]) for n in range(3)]
+    other = [made(f"a-{n}", strategy="ps-async", to_loss_s=0.4 + n / 100, steps=[401, 400]) for n in range(3)]
+    (trade,) = trades(group_repeats([*sync, *other]))
+    assert "0.41× the seconds, as many updates and 0.50× the examples" in trade.sentence
 
 
 def test_what_may_be_chance_is_said_to_be() -> None:

@@ -148,11 +148,12 @@ def interval_words(ratio: Ratio) -> str:
 
 
 def _figures(value: float, digits: int) -> str:
-    return f"{value:,.{digits if value < 10 else 1 if value < 100 else 0}f}"
+    """The larger, the fewer digits after the point: at least two in all."""
+    return f"{value:,.{digits if value < 3 else 1 if value < 99.95 else 0}f}"
 
 
 def _digits(ratio: Ratio) -> int:
-    """As many as it takes to tell the ratio and its interval from 1, and no more."""
+    """After the point: as many as it takes to tell the ratio and its interval from 1, and no more."""
     if (ratio.low or ratio.value) >= 2:
         return 1
     nearest = min(abs(value - 1) or 1 for value in (ratio.value, ratio.low, ratio.high) if value is not None)

@@ -28,13 +28,13 @@ class Trade(msgspec.Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """`the same loss 0.5 took ps-async 0.40× the seconds and 1.40× the updates of ps-sync`."""
+        """`the same loss 0.5 took ps-async 0.40× the seconds and 1.40× the updates, against ps-sync`."""
         if not self.prices:
             return ""
-        *first, last = [f"{ratio_words(price.ratio)} the {_UNITS[price.figure.key]}" for price in self.prices]
+        *first, last = [_told(price) for price in self.prices]
         took = f"{', '.join(first)} and {last}" if first else last
         target = target_words(self.group.target)
-        return f"the same {target} took {self.name} {took} of {self.base_name}{self._doubt}"
+        return f"the same {target} took {self.name} {took}, against {self.base_name}{self._doubt}"
 
     @property
     def _doubt(self) -> str:
@@ -44,6 +44,11 @@ class Trade(msgspec.Struct, frozen=True):
         if len(unsure) == len(self.prices):
             return " (all of which may be chance)"
         return f" (the {' and '.join(_UNITS[price.figure.key] for price in unsure)} may be chance)"
+
+
+def _told(price: Difference) -> str:
+    unit = _UNITS[price.figure.key]
+    return f"as many {unit}" if price.outcome == "same" else f"{ratio_words(price.ratio)} the {unit}"
 
 
 def rivals(groups: Sequence[Group], called: Sequence[str] | None = None) -> list[list[tuple[Group, str]]]:

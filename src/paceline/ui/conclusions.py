@@ -1,6 +1,7 @@
 """What several runs show, in words and small tables."""
 
 from collections.abc import Iterable, Sequence
+from math import isclose
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -8,7 +9,7 @@ from rich.text import Text
 from paceline.analyze.comparison import Comparison
 from paceline.analyze.difference import Difference, interval_words
 from paceline.analyze.fairness import PRICES, rivals, uneven
-from paceline.analyze.figures import ACCURACY, STALENESS, TO_TARGET, telling
+from paceline.analyze.figures import ACCURACY, EXAMPLES, STALENESS, TO_TARGET, UPDATES, telling
 from paceline.analyze.scaling import Scaling
 from paceline.ui import format as fmt
 from paceline.ui.fitting import FittingTable, Lines
@@ -26,7 +27,8 @@ def conclusions(comparison: Comparison) -> list[RenderableType]:
 def _answers(comparison: Comparison) -> Iterable[RenderableType]:
     # With two configurations the difference between them says all of it.
     if len(comparison.groups) > 2 and comparison.answers:
-        yield from _section("Which wins", [answer.sentence for answer in comparison.answers])
+        leads = _not_said_yet([answer.lead for answer in comparison.answers])
+        yield from _section("Which wins", [one.sentence for one in comparison.answers if one.lead in leads])
 
 
 def _against_base(comparison: Comparison) -> Iterable[RenderableType]:
@@ -41,7 +43,17 @@ def _against_base(comparison: Comparison) -> Iterable[RenderableType]:
 
 
 def _worth_saying(differences: Sequence[Difference], groups: int) -> Sequence[Difference]:
-    return differences if groups <= _FEW_GROUPS else differences[:1]
+    return _not_said_yet(differences) if groups <= _FEW_GROUPS else differences[:1]
+
+
+def _not_said_yet(differences: Sequence[Difference]) -> list[Difference]:
+    """Without updates/s where they say what examples/s do, an update being of as many examples."""
+    paces = {(one.name, one.base): one.ratio.value for one in differences if one.figure is EXAMPLES}
+    return [
+        one
+        for one in differences
+        if one.figure is not UPDATES or not isclose(one.ratio.value, paces.get((one.name, one.base), 0.0), rel_tol=1e-3)
+    ]
 
 
 def _fairness(comparison: Comparison) -> Iterable[RenderableType]:
