@@ -53,6 +53,11 @@ def test_figures_that_nobody_has_take_no_room() -> None:
         assert absent not in said
 
 
+def test_a_busy_machine_is_noted() -> None:
+    assert "other programs used up to 1.2 cores" in shown([made(batch=100), made(batch=200, other_cores_mean=1.2)], 120)
+    assert "other programs" not in shown(grid(), 120)
+
+
 def test_a_target_that_was_missed_is_said() -> None:
     said = shown([made("a-1", to_loss_s=1.0), made("a-2", batch=50, stop=["loss=0.5"])], 100)
     assert "batch 50 reached loss=0.5 in 0 of 1 runs" in said

@@ -12,6 +12,7 @@ from paceline.analyze.fairness import PRICES, rivals, uneven
 from paceline.analyze.figures import ACCURACY, EXAMPLES, STALENESS, TO_TARGET, UPDATES, telling
 from paceline.analyze.scaling import Scaling
 from paceline.ui import format as fmt
+from paceline.ui.details import NOTABLE_CORES
 from paceline.ui.fitting import FittingTable, Lines
 
 _FEW_GROUPS = 3
@@ -108,6 +109,11 @@ def _notes(comparison: Comparison) -> Iterable[RenderableType]:
             notes.append(f"{name} reached {' or '.join(group.wanted)} in {reached} of {len(group.ok)} runs")
     if comparison.scalings and any(scaling.base.first.hosts_kind == "local" for scaling in comparison.scalings):
         notes.append("on local all hosts share this machine's cores: that bounds what more workers bring")
+    others = max((result.other_cores_mean for group in comparison.groups for result in group.ok), default=0.0)
+    if others > NOTABLE_CORES:
+        notes.append(
+            f"other programs used up to {others:.1f} cores of this machine meanwhile: a difference may be theirs"
+        )
     fewest = min((len(group.ok) for group in comparison.groups if group.ok), default=0)
     if comparison.pairs and 0 < fewest < _ENOUGH_REPEATS:
         notes.append("few repeats tell little: the same command with a larger --repeat and its --name adds some")
