@@ -8,21 +8,21 @@ from rich.text import Text
 
 from paceline.analyze.comparison import Comparison
 from paceline.analyze.difference import Difference, interval_words
-from paceline.analyze.fairness import PRICES, rivals, uneven
-from paceline.analyze.figures import ACCURACY, EXAMPLES, STALENESS, TO_TARGET, UPDATES, telling
+from paceline.analyze.fairness import PRICES, rivals
+from paceline.analyze.figures import ACCURACY, EXAMPLES, STALENESS, UPDATES, telling
 from paceline.analyze.scaling import Scaling
 from paceline.ui import format as fmt
-from paceline.ui.details import NOTABLE_CORES
+from paceline.ui.caveats import caveats
 from paceline.ui.fitting import FittingTable, Lines
 
 _FEW_GROUPS = 3
 """Up to so many are compared in every figure; more only in the first one that tells something."""
-_ENOUGH_REPEATS = 3
 
 
 def conclusions(comparison: Comparison) -> list[RenderableType]:
     parts = [*_answers(comparison), *_against_base(comparison), *_fairness(comparison), *_scaling(comparison.scalings)]
-    return [*parts, *_notes(comparison)]
+    notes = caveats(comparison)
+    return [*parts, *_section("Notes", notes)] if notes else parts
 
 
 def _answers(comparison: Comparison) -> Iterable[RenderableType]:
@@ -94,33 +94,6 @@ def _gain(gain: Difference | None) -> str:
         return "-"
     words = f"{gain.gain.value:.2f}×"
     return f"{words} ({interval_words(gain.gain)})" if gain.gain.is_known else words
-
-
-def _notes(comparison: Comparison) -> Iterable[RenderableType]:
-    """What a reader must know before believing the rest."""
-    notes = [f"left out: {result.run}, {why}" for result, why in comparison.left_out]
-    if comparison.pairs and (alone := comparison.unpaired):
-        notes.append(f"compared with none, having no counterpart: {', '.join(alone)}")
-    for group, name in zip(comparison.groups, comparison.names, strict=True):
-        if found := uneven(group):
-            notes.append(f"in {name}, {found[0]} made {found[1]:.0%} of the steps")
-        reached = len(group.values(TO_TARGET.of))
-        if group.wanted and group.ok and reached < len(group.ok):
-            notes.append(f"{name} reached {' or '.join(group.wanted)} in {reached} of {len(group.ok)} runs")
-    if comparison.scalings and any(scaling.base.first.hosts_kind == "local" for scaling in comparison.scalings):
-        notes.append("on local all hosts share this machine's cores: that bounds what more workers bring")
-    others = max((result.other_cores_mean for group in comparison.groups for result in group.ok), default=0.0)
-    if others > NOTABLE_CORES:
-        notes.append(
-            f"other programs used up to {others:.1f} cores of this machine meanwhile: a difference may be theirs"
-        )
-    fewest = min((len(group.ok) for group in comparison.groups if group.ok), default=0)
-    if comparison.pairs and 0 < fewest < _ENOUGH_REPEATS:
-        notes.append("few repeats tell little: the same command with a larger --repeat and its --name adds some")
-    if notes:
-        yield Text()
-        yield Text("Notes", style="bold")
-        yield Lines(notes)
 
 
 def _section(title: str, lines: Sequence[str]) -> Iterable[RenderableType]:
