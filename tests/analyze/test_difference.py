@@ -43,9 +43,9 @@ def test_what_chance_explains_is_no_difference_we_can_see() -> None:
 def test_one_repeat_each_cannot_tell() -> None:
     found = told(TO_TARGET, [made("a-1", to_loss_s=1.0)], [made("s-1", to_loss_s=3.1)])
     assert found.outcome == "unknown"
-    assert found.sentence == "ps-async is 3.1× faster to loss 0.5 (one repeat each: cannot tell whether that is real)"
+    assert found.sentence == "ps-async is 3.1× faster to loss 0.5 (one repeat each: may be chance)"
     alike = told(TO_TARGET, [made("a-1", to_loss_s=1.0)], [made("s-1", to_loss_s=1.0)])
-    assert alike.sentence.startswith("ps-async: the same time to loss 0.5 (one repeat each")
+    assert alike.sentence.startswith("ps-async: about the same time to loss 0.5 (one repeat each")
 
 
 def test_what_is_alike_is_the_same_even_if_the_last_digit_always_differs() -> None:

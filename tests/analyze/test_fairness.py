@@ -23,7 +23,7 @@ def test_as_many_updates_are_not_a_number() -> None:
 def test_what_may_be_chance_is_said_to_be() -> None:
     results = [made("s-1", to_loss_s=1.0), made("a-1", strategy="ps-async", to_loss_s=0.5)]
     (trade,) = trades(group_repeats(results))
-    assert trade.sentence.endswith("(all of which may be chance)")
+    assert trade.sentence.endswith("(the seconds and updates may be chance)")
 
 
 def test_without_a_target_there_is_no_price() -> None:

@@ -1,5 +1,6 @@
 """Whether two groups of repeats really differ in a figure, in numbers and in a plain sentence."""
 
+import math
 from typing import Literal
 
 import msgspec
@@ -36,6 +37,11 @@ class Difference(msgspec.Struct, frozen=True):
         return self.ratio.value < 1 if self.figure.better == "less" else self.ratio.value > 1
 
     @property
+    def is_close(self) -> bool:
+        """By the medians, whether that is sure or not."""
+        return abs(math.log(self.ratio.value)) <= math.log1p(self.figure.same_within)
+
+    @property
     def gain(self) -> Ratio:
         """How many times better: as fast, as small."""
         return self.ratio.inverse() if self.figure.better == "less" else self.ratio
@@ -43,7 +49,7 @@ class Difference(msgspec.Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """`ps-async is 3.1× faster to loss 0.35 (2.8 to 3.4×, 5 repeats)`."""
-        if self.outcome in ("same", "unclear") or self.ratio.value == 1:
+        if self.outcome in ("same", "unclear") or (self.outcome == "unknown" and self.is_close):
             return f"{self.name}: {self.phrase}"
         verb = "is" if self.figure.kind != "amount" else _VERBS.get(self.figure.key, "has")
         return f"{self.name} {verb} {self.phrase}"
@@ -59,7 +65,8 @@ class Difference(msgspec.Struct, frozen=True):
             case "differs":
                 return f"{self._claim} ({interval_words(self._told)}, {self._repeats})"
             case "unknown":
-                return f"{self._claim} {self._doubt}"
+                same = f"about the same {self._noun.removeprefix('the ')}"
+                return f"{same if self.is_close else self._claim} ({self._repeats}: may be chance)"
 
     @property
     def lead(self) -> str:
@@ -72,7 +79,8 @@ class Difference(msgspec.Struct, frozen=True):
             case "differs":
                 return f"{self._claim_over_base} ({interval_words(self._told)}, {self._repeats})"
             case "unknown":
-                return f"{self._claim_over_base} {self._doubt}"
+                claim = f"about the same as {self.base}" if self.is_close else self._claim_over_base
+                return f"{claim} ({self._repeats}: may be chance)"
 
     @property
     def _noun(self) -> str:
@@ -85,8 +93,6 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def _claim(self) -> str:
-        if self.ratio.value == 1:
-            return f"the same {self._noun.removeprefix('the ')}"
         times = ratio_words(self._told)
         phrase = self.figure.phrase.format(ratio=times, target=target_words(self.target))
         if self.figure.kind == "amount":
@@ -95,8 +101,6 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def _claim_over_base(self) -> str:
-        if self.ratio.value == 1:
-            return f"the same as {self.base}"
         if self.figure.kind == "amount":
             return f"{ratio_words(self._told)} that of {self.base}"
         return f"{ratio_words(self._told)} {'faster' if self.is_better else 'slower'} than {self.base}"
@@ -104,10 +108,6 @@ class Difference(msgspec.Struct, frozen=True):
     @property
     def _tolerance(self) -> str:
         return f"{self.figure.same_within * 100:g} %"
-
-    @property
-    def _doubt(self) -> str:
-        return f"({self._repeats}: cannot tell whether that is real)"
 
     @property
     def _repeats(self) -> str:

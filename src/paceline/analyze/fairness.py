@@ -38,17 +38,17 @@ class Trade(msgspec.Struct, frozen=True):
 
     @property
     def _doubt(self) -> str:
-        unsure = [price for price in self.prices if price.outcome in ("unclear", "unknown")]
+        unsure = [price for price in self.prices if price.outcome in ("unclear", "unknown") and not price.is_close]
         if not unsure:
             return ""
         if len(unsure) == len(self.prices):
-            return " (all of which may be chance)"
+            return " (all of it may be chance)"
         return f" (the {' and '.join(_UNITS[price.figure.key] for price in unsure)} may be chance)"
 
 
 def _told(price: Difference) -> str:
     unit = _UNITS[price.figure.key]
-    return f"as many {unit}" if price.outcome == "same" else f"{ratio_words(price.ratio)} the {unit}"
+    return f"as many {unit}" if price.is_close else f"{ratio_words(price.ratio)} the {unit}"
 
 
 def rivals(groups: Sequence[Group], called: Sequence[str] | None = None) -> list[list[tuple[Group, str]]]:
