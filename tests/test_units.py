@@ -26,3 +26,20 @@ def test_numbers_for_people() -> None:
         "0.0123",
         "0.00",
     ]
+
+
+@pytest.mark.parametrize(("text", "fraction"), [("5%", 0.05), (" 2.5 % ", 0.025), ("0.05", 0.05), ("0", 0.0)])
+def test_fractions(text: str, fraction: float) -> None:
+    assert units.fraction(text) == pytest.approx(fraction)
+
+
+@pytest.mark.parametrize("text", ["", "%", "-5%", "five", "5%%", "1e-2"])
+def test_what_is_no_fraction_is_refused(text: str) -> None:
+    with pytest.raises(SpecError, match="5% or 0"):
+        units.fraction(text)
+
+
+def test_decimals_are_as_many_as_asked_for() -> None:
+    assert units.decimals(0.34399, 4) == "0.3440"
+    assert units.decimals(51_000.0, 0) == "51,000"
+    assert units.decimals(1234.5, None) == units.short(1234.5)

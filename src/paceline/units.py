@@ -6,6 +6,7 @@ from paceline.errors import SpecError
 
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)(?:bit|bps)", re.IGNORECASE)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s)", re.IGNORECASE)
+_FRACTION = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)")
 MIN_LINK_BITS_S, MAX_LINK_BITS_S = 10**4, 10**11
 MIN_CPUS, MAX_CPUS = 0.01, 4096
 _SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
@@ -42,6 +43,14 @@ def cpus(text: str) -> float:
     return found
 
 
+def fraction(text: str) -> float:
+    """`5%` -> 0.05, and so is `0.05`."""
+    match = _FRACTION.fullmatch(text.strip())
+    if not match:
+        raise SpecError(f"share '{text}' is not understood: write e.g. 5% or 0.05")
+    return float(match[1]) / (100 if match[2] else 1)
+
+
 def short(value: float) -> str:
     """A number for people: three significant digits, thousands apart."""
     if value != value:
@@ -51,3 +60,8 @@ def short(value: float) -> str:
     if abs(value) >= 10:
         return f"{value:.1f}"
     return f"{value:.2f}" if abs(value) >= 0.1 or value == 0 else f"{value:.3g}"
+
+
+def decimals(value: float, digits: int | None) -> str:
+    """With so many digits after the point, thousands apart; as `short` if that is left open."""
+    return short(value) if digits is None else f"{value:,.{digits}f}"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 import paceline
+from paceline.analyze.comparison import compare
 from paceline.errors import PlanError
 from paceline.store.result import Result
 from paceline.ui.compare import comparison_view
@@ -187,5 +188,8 @@ def test_what_is_shown_is_the_value_and_not_a_quality(tmp_path: Path) -> None:
     assert f"{results[1].final.value:,.10g}" in told
     assert "144, 72.0" in told  # In all, and per update.
     assert not any(word in told for word in ("batch", "examples", "loss", "accuracy", "staleness"))
-    console.print(comparison_view(results))
-    assert "train at much the same pace" not in console.export_text()
+    console.print(comparison_view(compare(results)))
+    told = console.export_text()
+    assert f"{results[1].final.value:,.10g}" in told
+    assert "size scattered" in told
+    assert not any(word in told for word in ("batch", "examples", "loss", "accuracy", "staleness", "target"))

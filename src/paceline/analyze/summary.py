@@ -30,7 +30,7 @@ def summarize(run: StoredRun) -> Result:
     created = run.first("created") or {}
     spec: dict[str, Any] = created.get("spec", {})
     worker_tasks = {p["task"]: p["host"] for p in created.get("places", []) if p["role"] == "w"}
-    outcomes = {event["task"]: event for event in run.all("finished") if event["task"] in worker_tasks}
+    outcomes = _outcomes(run)
     steps = run.steps.filter(pl.col("kind") == "step")
     training = _Training(run, outcomes, steps)
     workers = _workers(run.steps, worker_tasks, outcomes, spec)
@@ -83,19 +83,34 @@ def summarize(run: StoredRun) -> Result:
     )
 
 
-_SHOWN_ELSEWHERE = {*Result.__struct_fields__, "hosts"} - {"transport"}
+_SHOWN_ELSEWHERE = {*Result.__struct_fields__, "hosts"} - {"transport", "examples"}
 _SETTINGS = [name for name in RunSpec.__struct_fields__ if name not in _SHOWN_ELSEWHERE]
+
+
+def training_start_s(run: StoredRun) -> float:
+    """When the training began, on the run's clock: what `train_s` and `reached.at_s` are counted from."""
+    return _start_s(run, _outcomes(run))
+
+
+def _outcomes(run: StoredRun) -> dict[str, Event]:
+    """What each worker said at its end."""
+    workers = {place["task"] for place in (run.first("created") or {}).get("places", []) if place["role"] == "w"}
+    return {event["task"]: event for event in run.all("finished") if event["task"] in workers}
+
+
+def _start_s(run: StoredRun, outcomes: dict[str, Event]) -> float:
+    go = run.first("go")
+    starts = [event["started_s"] for event in outcomes.values() if event["started_s"]]
+    return min(starts) if starts else go["t_s"] if go else 0.0
 
 
 class _Training:
     """When the training was, and how much of it was spent on traced steps, which do not count as pace."""
 
     def __init__(self, run: StoredRun, outcomes: dict[str, Event], steps: pl.DataFrame) -> None:
-        go = run.first("go")
-        starts = [event["started_s"] for event in outcomes.values() if event["started_s"]]
         # The evaluation that ended the run is part of it: without it nobody would know that the rule holds.
         ends = [event[end] for event in outcomes.values() for end in ("ended_s", "reached_s") if event[end]]
-        self.start_s: float = min(starts) if starts else go["t_s"] if go else 0.0
+        self.start_s = _start_s(run, outcomes)
         if not ends and len(steps):
             ends = [float((steps["t_s"] + steps["duration_s"]).max() or 0.0)]  # type: ignore[arg-type]
         self.seconds: float = max(0.0, max(ends, default=self.start_s) - self.start_s)

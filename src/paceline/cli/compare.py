@@ -1,30 +1,59 @@
-"""paceline compare: runs side by side."""
+"""paceline compare: runs side by side, what differs between them, and whether that is real."""
 
 from typing import Annotated
 
 import typer
 
-from paceline.cli.options import DEFAULT_RUNS, AsJson, Runs
+from paceline.cli.options import DEFAULT_RUNS, Runs
 
 
 def compare(
     run: Annotated[list[str], typer.Argument(help="Runs, or names of sweeps.")],
+    base: Annotated[
+        str | None, typer.Option(help="Run or sweep to hold the others against (default: the first configuration).")
+    ] = None,
+    fail_if_slower: Annotated[
+        str | None,
+        typer.Option(help="Exit with 1 if a configuration is really slower than the base by more than this, e.g. 5%."),
+    ] = None,
     runs: Runs = DEFAULT_RUNS,
-    json: AsJson = False,
+    json: Annotated[bool, typer.Option("--json", help="Print all of it as one JSON object on stdout.")] = False,
 ) -> int:
-    """Set runs side by side; repeats of one configuration become mean ± standard deviation."""
+    """Set runs side by side, repeats of one configuration together, and say which differences are real."""
     from pathlib import Path
 
+    import msgspec
+
+    from paceline import units
+    from paceline.analyze.comparison import as_json
+    from paceline.analyze.comparison import compare as compare_results
+    from paceline.analyze.gate import rule
     from paceline.analyze.load import load_result
-    from paceline.cli.console import output
-    from paceline.store.paths import find_runs
-    from paceline.store.result import encode
+    from paceline.analyze.repeats import overlap
+    from paceline.cli.console import messages, output
+    from paceline.errors import UsageError
+    from paceline.store.paths import find_runs, runs_of_sweep
     from paceline.ui.compare import comparison_view
 
-    results = [load_result(paths) for paths in find_runs(Path(runs), run)]
+    allowed = None if fail_if_slower is None else units.fraction(fail_if_slower)
+    directory = Path(runs)
+    results = [load_result(paths) for paths in find_runs(directory, [*run, *([base] if base else [])])]
+    sweeps = {name for name in (*run, base) if name and runs_of_sweep(directory, name)}
+    comparison = compare_results(
+        results,
+        base=[paths.id for paths in find_runs(directory, [base])] if base else (),
+        by_sweep=len(sweeps) > 1 and overlap(results),
+    )
+    if allowed is not None and not comparison.pairs:
+        raise UsageError("nothing to hold against a base: name runs of two configurations or more")
+    rulings = None if allowed is None else rule(comparison.pairs, allowed)
     if json:
-        for result in results:
-            print(encode(result).decode())
+        print(msgspec.json.encode(as_json(comparison, rulings)).decode())
     else:
-        output().print(comparison_view(results))
-    return 0
+        output().print(comparison_view(comparison))
+    for name in comparison.unpaired if rulings else ():
+        messages().print(f"not judged: {name} has no counterpart", markup=False, soft_wrap=True)
+    for ruling in rulings or ():
+        words = "too slow" if ruling.too_slow else "fast enough"
+        messages().print(f"{words}: {ruling.why}", markup=False, soft_wrap=True)
+    return 1 if any(ruling.too_slow for ruling in rulings or ()) else 0

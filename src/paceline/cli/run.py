@@ -47,6 +47,7 @@ def run(
 ) -> int:
     """Train WORKLOAD on a cluster and measure it. Comma-separated lists make a sweep of all combinations."""
     from paceline import pipeline
+    from paceline.analyze.comparison import compare
     from paceline.cli.console import messages, output
     from paceline.spec.load import assignments, experiment, load_toml, split_list
     from paceline.store.result import Result, encode
@@ -92,5 +93,5 @@ def run(
         say=lambda line: console.print(line, markup=False),
     )
     if not json:
-        output().print(details(made[0]) if len(made) == 1 else comparison_view(made))
+        output().print(details(made[0]) if len(made) == 1 else comparison_view(compare(made)))
     return max(_EXIT[result.status] for result in made)

@@ -1,30 +1,33 @@
 """Several runs side by side."""
 
 from collections.abc import Sequence
-from statistics import mean
+from statistics import median
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from paceline.analyze.repeats import Group, group_repeats, setting, varied
+from paceline.analyze.comparison import Comparison
+from paceline.analyze.fairness import steps_per_worker
+from paceline.analyze.figures import ACCURACY, EXAMPLES, LOSS, MEMORY, TO_TARGET, TRAIN, UPDATES, telling
+from paceline.analyze.repeats import Group, setting, varied
 from paceline.store.result import HostResult, Result
 from paceline.ui import format as fmt
-from paceline.ui.sentence import sentence
+from paceline.ui.conclusions import conclusions
+from paceline.ui.fitting import FittingTable
 from paceline.ui.tables import align_right, plain_table, status
 
-_ALWAYS_SHOWN = ("engine", "strategy", "layout", "batch")
+_IN_COMMON = ("workload", "size", "engine", "strategy", "layout", "batch", "hosts_kind", "stop")
 
 
-def comparison_view(results: Sequence[Result]) -> RenderableType:
+def comparison_view(comparison: Comparison) -> RenderableType:
     """Everything about several runs: the figures side by side, the hosts, and what it shows in words."""
-    parts: list[RenderableType] = [comparison(results)]
-    if any(result.status == "ok" for result in results):
-        parts += [Text(), resources(results)]
-    if words := sentence(results):
-        parts += [Text(), Text(words)]
-    return Stack(*parts)
+    groups = comparison.groups
+    parts: list[RenderableType] = [_common(groups), Text(), figures_table(groups)]
+    if any(group.ok for group in groups):
+        parts += [Text(), hosts_table(groups)]
+    return Stack(*parts, *conclusions(comparison))
 
 
 def run_list(results: Sequence[Result]) -> Table:
@@ -49,53 +52,60 @@ def run_list(results: Sequence[Result]) -> Table:
     return table
 
 
-def comparison(results: Sequence[Result]) -> Table:
-    """One row for all repeats of a configuration, as mean ± standard deviation."""
-    groups = group_repeats(results)
-    also = [name for name in varied(groups) if name not in _ALWAYS_SHOWN]
-    values = ["value"] if any(result.final.value is not None for result in results) else []
-    table = plain_table(
-        "engine", "strategy", "layout", "batch", *also, "runs", "time s", "updates/s", "examples/s", "loss",
-        "accuracy %", *values, "to target s", "steps per worker",
-    )  # fmt: skip
-    figures = ("time s", "updates/s", "examples/s", "loss", "accuracy %", *values, "to target s")
-    align_right(table, "batch", "runs", *figures)
+def _common(groups: Sequence[Group]) -> Text:
+    """What all of them have in common, and how to read the figures."""
+    first, apart = groups[0].first, varied(groups)
+    words = {
+        "workload": first.workload,
+        "size": first.size,
+        "engine": first.engine,
+        "strategy": first.strategy,
+        "layout": f"'{first.layout}'",
+        "batch": f"batch {first.batch}" if first.batch else "",
+        "hosts_kind": f"on {first.hosts_kind}",
+        "stop": "until " + " or ".join(first.settings.get("stop") or ()),
+    }
+    same = " · ".join(words[name] for name in _IN_COMMON if name not in apart and words[name])
+    repeated = any(len(group.ok) > 1 for group in groups)
+    legend = "figures: median ± the repeat furthest from it" if repeated else ""
+    return Text("\n".join(line for line in (same, legend) if line), style="dim")
+
+
+def figures_table(groups: Sequence[Group]) -> FittingTable:
+    """One row for all repeats of a configuration."""
+    apart = varied(groups) or ["strategy"]
+    useful = telling(groups)
+    shown = [figure for figure in (TO_TARGET, TRAIN) if figure in useful]
+    shown += [UPDATES, EXAMPLES, LOSS, ACCURACY, MEMORY]
+    titles = ["runs", *[figure.title for figure in shown], "value", "steps per worker"]
+    table = FittingTable([fmt.label(name) for name in apart], [[title] for title in titles], left=["steps per worker"])
     for group in groups:
-        first = group.first
-        table.add_row(
-            first.engine,
-            first.strategy,
-            first.layout,
-            fmt.batch(first.batch),
-            *[setting(first, name) for name in also],
-            _counts(group),
-            fmt.spread(group.spread(lambda r: r.train_s)),
-            fmt.spread(group.spread(lambda r: r.updates_per_s)),
-            fmt.spread(group.spread(lambda r: r.examples_per_s if r.batch else None)),
-            fmt.spread(group.spread(lambda r: r.final.loss), digits=4),
-            fmt.spread(group.spread(lambda r: r.final.accuracy), scale=100, digits=2),
-            *[fmt.exact(first.final.value) for _ in values],
-            fmt.spread(group.spread(lambda r: r.to_target_s)),
-            fmt.steps_per_worker(group.ok[0] if group.ok else first),
+        table.add(
+            [setting(group.first, name) for name in apart],
+            [
+                _counts(group),
+                *[fmt.figure(figure, group) for figure in shown],
+                fmt.exact(group.ok[0].final.value) if group.ok else "-",
+                " ".join(f"{spread.median:,.0f}" for spread in steps_per_worker(group).values()) or "-",
+            ],
         )
     return table
 
 
-def resources(results: Sequence[Result]) -> Table:
-    """One row a host of each configuration: where the workers' time went, and what the host did, as means."""
-    groups = [group for group in group_repeats(results) if group.ok]
+def hosts_table(groups: Sequence[Group]) -> FittingTable:
+    """One row a host of each configuration: where the workers' time went, and what the host did, as medians."""
     apart = varied(groups) or ["strategy"]
-    table = plain_table(
-        *apart, "host", "tasks", "where its workers' time went", "cores", "busiest core", "memory MB",
-        "external in / out MB/s", "loopback MB/s",
-    )  # fmt: skip
-    align_right(table, "cores", "busiest core", "memory MB", "loopback MB/s")
+    where = "where its workers' time went"
+    table = FittingTable(
+        [*[fmt.label(name) for name in apart], "host", "tasks"],
+        [[where], ["cores", "busiest core", "memory MB"], ["in MB/s", "out MB/s", "loopback MB/s"]],
+        left=[where],
+    )
     for group in groups:
-        for number, host in enumerate(group.ok[0].hosts):
+        for number, host in enumerate(group.ok[0].hosts if group.ok else ()):
             names = [setting(group.first, name) if number == 0 else "" for name in apart]
-            table.add_row(
-                *names, host.host, " ".join(host.tasks), *_host_figures([r.hosts[number] for r in group.ok], group)
-            )
+            figures = _host_figures([result.hosts[number] for result in group.ok], group)
+            table.add([*names, host.host, " ".join(host.tasks)], figures)
     return table
 
 
@@ -108,15 +118,15 @@ def _host_figures(hosts: Sequence[HostResult], group: Group) -> list[str]:
                     phases[phase] = phases.get(phase, 0.0) + seconds
     return [
         fmt.phase_shares(phases, most=3),
-        fmt.number(mean(host.cpu_cores_mean for host in hosts)),
-        f"{mean(host.busiest_core_max for host in hosts):.0%}",
-        fmt.number(mean(host.memory_mb_max for host in hosts)),
-        f"{fmt.number(mean(host.external.rx_mb_s_mean for host in hosts))} / "
-        f"{fmt.number(mean(host.external.tx_mb_s_mean for host in hosts))}",
-        fmt.number(mean(host.loopback.rx_mb_s_mean for host in hosts)),
+        fmt.number(median(host.cpu_cores_mean for host in hosts)),
+        f"{median(host.busiest_core_max for host in hosts):.0%}",
+        fmt.number(median(host.memory_mb_max for host in hosts)),
+        fmt.rate(median(host.external.rx_mb_s_mean for host in hosts)),
+        fmt.rate(median(host.external.tx_mb_s_mean for host in hosts)),
+        fmt.rate(median(host.loopback.rx_mb_s_mean for host in hosts)),
     ]
 
 
 def _counts(group: Group) -> str:
     good, all_ = len(group.ok), len(group.results)
-    return str(all_) if good == all_ else f"{good} of {all_} ok"
+    return str(all_) if good == all_ else f"{good} of {all_}"

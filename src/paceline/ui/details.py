@@ -9,7 +9,8 @@ from paceline.store.result import Result, Verdict, WorkerResult
 from paceline.ui import format as fmt
 from paceline.ui.tables import align_right, plain_table, status
 
-_NOTABLE_CORES = 0.3
+NOTABLE_CORES = 0.3
+"""Used by others meanwhile: from here on a reader should know."""
 _SHORT_S = 1.0
 
 
@@ -149,7 +150,7 @@ def _notes(result: Result) -> list[str]:
     notes = []
     if any("machine" in host.scope.get("network", "") for host in result.hosts):
         notes.append("all hosts share this machine: network figures are the machine's, not a host's")
-    if result.other_cores_mean > _NOTABLE_CORES:
+    if result.other_cores_mean > NOTABLE_CORES:
         notes.append(f"other programs used {result.other_cores_mean:.1f} cores of this machine meanwhile")
     if result.traced_steps:
         notes.append(

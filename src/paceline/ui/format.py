@@ -1,8 +1,8 @@
 """Figures as people read them."""
 
 from paceline import units
-from paceline.analyze.repeats import Spread
-from paceline.store.result import Result
+from paceline.analyze.figures import Figure
+from paceline.analyze.repeats import Group
 
 
 def seconds(value: float | None) -> str:
@@ -30,18 +30,30 @@ def exact(value: float | None) -> str:
     return "-" if value is None else f"{value:,.10g}"
 
 
-def spread(value: Spread | None, *, scale: float = 1.0, digits: int | None = None) -> str:
-    if value is None:
+def label(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def rate(value: float) -> str:
+    """Of traffic: less than a hundredth is as good as none."""
+    return units.short(value) if value >= 0.01 else "-"
+
+
+def figure(of: Figure, group: Group) -> str:
+    """Median ± the furthest repeat; `-` if the group has not the figure."""
+    found = group.spread(of.of) if of.values(group) else None
+    if found is None:
         return "-"
+    middle, reach = (of.show(value) for value in (found.median, found.reach))
+    if len(of.values(group)) < 2:
+        return units.decimals(middle, of.digits)
+    return f"{units.decimals(middle, of.digits)} ± {_as_fine(reach, middle, of.digits)}"
 
-    def show(figure: float) -> str:
-        return f"{figure * scale:.{digits}f}" if digits is not None else units.short(figure * scale)
 
-    return show(value.mean) if value.deviation is None else f"{show(value.mean)} ± {show(value.deviation)}"
-
-
-def steps_per_worker(result: Result) -> str:
-    return " ".join(f"{worker.steps:,}" for worker in result.workers) or "-"
+def _as_fine(reach: float, middle: float, digits: int | None) -> str:
+    """With as many digits after the point as its median is shown with; none if it is none."""
+    shown = f"{reach:,.{len(units.decimals(middle, digits).partition('.')[2])}f}"
+    return shown if float(shown.replace(",", "")) else "0"
 
 
 def phase_shares(phases: dict[str, float], most: int = 9) -> str:

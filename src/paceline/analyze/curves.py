@@ -1,0 +1,40 @@
+"""What a run learned by when, and how stale its gradients were: from its stored steps, for drawing."""
+
+import polars as pl
+
+from paceline.analyze.summary import training_start_s
+from paceline.store.result import Result
+from paceline.store.run import StoredRun
+
+
+def learning_curves(run: StoredRun, result: Result) -> pl.DataFrame:
+    """Loss against updates, examples and seconds: a row for each step of each worker, and for each evaluation.
+
+    Columns: `kind` (`step`: of the batch; `eval`: of the test set), `task`, `update`, `examples` (in all updates so
+    far), `seconds` (of training), `loss`, `accuracy` (of an evaluation, else null). In the order of `seconds`.
+    """
+    per_update = result.examples / result.updates if result.updates else 0.0
+    return curves_of(run.steps, start_s=training_start_s(run), examples_per_update=per_update)
+
+
+def curves_of(steps: pl.DataFrame, *, start_s: float, examples_per_update: float) -> pl.DataFrame:
+    """The same from the table of steps alone. What a row tells is known when it ends."""
+    return (
+        steps.filter(pl.col("kind").is_in(["step", "eval"]))
+        .select(
+            "kind",
+            "task",
+            "update",
+            examples=(pl.col("update") * examples_per_update).round().cast(pl.Int64),
+            seconds=pl.col("t_s") + pl.col("duration_s") - start_s,
+            loss=pl.col("loss"),
+            accuracy=pl.col("accuracy").fill_nan(None),
+        )
+        .sort("seconds", maintain_order=True)
+    )
+
+
+def staleness_histogram(steps: pl.DataFrame) -> pl.DataFrame:
+    """How many steps of each worker were how stale: columns `task`, `staleness`, `steps`; empty where none can be."""
+    known = steps.filter((pl.col("kind") == "step") & (pl.col("staleness") >= 0))
+    return known.group_by("task", "staleness").agg(steps=pl.len()).sort("task", "staleness")
