@@ -1,16 +1,24 @@
 import os
+import struct
 import subprocess
 import sys
 import tempfile
+import zlib
 from pathlib import Path
 
+import msgspec
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
-from paceline.agent.protocol import HostSample, LinkCount
+from paceline.agent.protocol import HostSample, LinkCount, TaskSample
 from paceline.store.journal import ClockOffset, HostSamples, Journal, TaskAdded, TaskRecords, read
-from paceline.store.tables import RECORD_DTYPE, build
+from paceline.store.paths import RunPaths
+from paceline.store.run import StoredRun
+from paceline.store.tables import RECORD_DTYPE, TASK_FIELDS, build
+from paceline.store.writer import consolidate
 from paceline.train.recorder import RECORD_BYTES, Kind, Recorder, RecordReader
 
 
@@ -80,3 +88,32 @@ def test_a_full_disk_costs_only_what_did_not_fit(tmp_path: Path) -> None:
         assert len(list(read(tmp_path / "journal"))) == kept + 1
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def test_a_run_from_before_tasks_told_how_long_they_waited_for_a_core_can_be_read(tmp_path: Path) -> None:
+    paths = RunPaths(tmp_path)
+    new = sample(1_000_000_000)
+    for task in (TaskSample("w0", 0.5, 9, 3, 0.25), TaskSample("w0", 0.5, 9, 3)):
+        paths.journal.unlink(missing_ok=True)
+        journal = Journal(paths.journal)
+        journal.add(HostSamples("h1", [structs.replace(new, tasks=[task])]))
+        journal.close()
+        consolidate(paths)
+        assert StoredRun(paths).samples["tasks"].to_list() == [[structs.asdict(task)]]
+    # The same table as it was written then, with one field less for each task.
+    old = pl.List(pl.Struct({name: kind for name, kind in TASK_FIELDS.items() if name != "run_wait_s"}))
+    pl.read_parquet(paths.samples).cast({"tasks": old}).write_parquet(paths.samples)
+    assert pl.read_parquet(paths.samples)["tasks"].to_list() == [
+        [{"task": "w0", "cpu_s": 0.5, "rss_bytes": 9, "threads": 3}]
+    ]
+    assert StoredRun(paths).samples["tasks"].to_list() == [[structs.asdict(task)]]
+
+
+def test_an_older_journal_is_read_with_what_it_knew(tmp_path: Path) -> None:
+    body = msgspec.msgpack.decode(msgspec.msgpack.encode(HostSamples("h1", [sample(1)])))
+    body[2][0][-1] = [["w0", 0.5, 9, 3]]
+    data = msgspec.msgpack.encode(body)
+    (tmp_path / "journal").write_bytes(struct.pack("<II", len(data), zlib.crc32(data)) + data)
+    (entry,) = read(tmp_path / "journal")
+    assert isinstance(entry, HostSamples)
+    assert entry.samples[0].tasks == [TaskSample("w0", 0.5, 9, 3, None)]

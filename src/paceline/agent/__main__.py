@@ -55,7 +55,8 @@ class Agent:
                 self._watch = threading.Thread(target=self._watch_host, args=(sample_hz,), name="watch", daemon=True)
                 self._watch.start()
             case StartTask():
-                task = RunningTask(message, self._spool, self._cgroups, {**os.environ, **message.env}, self._up)
+                env = {**os.environ, **message.env}
+                task = RunningTask(message, self._spool, self._cgroups, env, self._up, self._sampler.settle)
                 self._tasks[task.name] = task
                 self._sampler.add(task.name, task.pid)
                 self._up.send(TaskStarted(task.name, task.pid))

@@ -27,6 +27,10 @@ class ProcessCounters(Protocol):
         """None once the process is gone."""
         ...
 
+    def run_wait_s(self) -> float | None:
+        """Seconds its threads were ready but waited for a core; None if the system does not say. Slow."""
+        ...
+
     def children(self) -> list[int]:
         """Its living descendants; slower than `read`."""
         ...

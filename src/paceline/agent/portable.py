@@ -48,6 +48,9 @@ class PortableProcess:
         cpu_s = cpu.user + cpu.system + cpu.children_user + cpu.children_system
         return ProcessCount(cpu_s, rss_bytes, threads, read_bytes, write_bytes)
 
+    def run_wait_s(self) -> None:
+        """Only Linux counts it."""
+
     def children(self) -> list[int]:
         try:
             return [child.pid for child in self._process.children(recursive=True)]

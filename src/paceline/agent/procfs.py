@@ -4,6 +4,7 @@ import os
 
 from paceline.agent.counters import Links, ProcessCount
 from paceline.agent.protocol import LinkCount
+from paceline.agent.runwait import RunWait
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -47,6 +48,7 @@ class ProcfsProcess:
         self._stat = _open(f"/proc/{pid}/stat")
         self._statm = _try_open(f"/proc/{pid}/statm")
         self._io = _try_open(f"/proc/{pid}/io")  # not every kernel counts it, nor tells everyone
+        self._run_wait = RunWait(pid)
 
     def read(self) -> ProcessCount | None:
         try:
@@ -56,6 +58,9 @@ class ProcfsProcess:
             return None
         ticks = int(fields[11]) + int(fields[12]) + int(fields[13]) + int(fields[14])
         return ProcessCount(ticks * _TICK_S, self._rss_bytes(), int(fields[17]), *self._disk())
+
+    def run_wait_s(self) -> float | None:
+        return self._run_wait.read()
 
     def children(self) -> list[int]:
         found: list[int] = []
@@ -69,6 +74,7 @@ class ProcfsProcess:
         for file in (self._stat, self._statm, self._io):
             if file is not None:
                 os.close(file)
+        self._run_wait.close()
 
     def _rss_bytes(self) -> int:
         text = _try_read(self._statm)

@@ -126,6 +126,8 @@ class TaskSample(msgspec.Struct, frozen=True, array_like=True):
     cpu_s: float
     rss_bytes: int
     threads: int
+    run_wait_s: float | None = None
+    """Seconds its threads were ready to run but waited for a core so far; None if the system does not say."""
 
 
 class LinkCount(msgspec.Struct, frozen=True, array_like=True):

@@ -8,6 +8,7 @@ from paceline.agent.counters import HostCounters, ProcessCount, ProcessCounters
 from paceline.agent.protocol import HostSample, TaskSample
 
 _CHILDREN_EVERY_NS = 2_000_000_000  # looking for children is slow, and most tasks have none
+_RUN_WAIT_EVERY_NS = 500_000_000  # it means a look at every thread, and frameworks have many
 
 
 class Sampler:
@@ -32,10 +33,17 @@ class Sampler:
         with self._lock:
             self._forget(task)
 
+    def settle(self, task: str) -> None:
+        """The task is about to end: look now at what can be seen only while its threads live."""
+        with self._lock:
+            if task in self._tasks:
+                self._tasks[task].look_at_threads()
+
     def sample(self) -> HostSample:
         with self._lock:
             t_ns = time.monotonic_ns()
             counts = {name: task.count(self._counters, t_ns) for name, task in self._tasks.items()}
+            waits = {name: task.run_wait_s(t_ns) for name, task in self._tasks.items()}
             total = _sum([self._gone, *counts.values()])
         links = self._counters.links()
         return HostSample(
@@ -47,7 +55,10 @@ class Sampler:
             loopback=links.loopback,
             disk_read_bytes=total.read_bytes,
             disk_write_bytes=total.write_bytes,
-            tasks=[TaskSample(name, count.cpu_s, count.rss_bytes, count.threads) for name, count in counts.items()],
+            tasks=[
+                TaskSample(name, count.cpu_s, count.rss_bytes, count.threads, waits[name])
+                for name, count in counts.items()
+            ],
         )
 
     def _forget(self, name: str) -> None:
@@ -66,6 +77,9 @@ class _Task:
         self._children: dict[int, ProcessCounters] = {}
         self._look_again_ns = 0
         self._last = ProcessCount(0.0, 0, 0, 0, 0)
+        self._look_at_threads_ns = 0
+        self._run_wait_s: float | None = None
+        self._gone_run_wait_s = 0.0
 
     def count(self, counters: HostCounters, t_ns: int) -> ProcessCount:
         own = self._process.read()
@@ -83,6 +97,19 @@ class _Task:
         )
         return self._last
 
+    def run_wait_s(self, t_ns: int) -> float | None:
+        """As of the last look at its threads, which may be half a second ago."""
+        if t_ns >= self._look_at_threads_ns:
+            self._look_at_threads_ns = t_ns + _RUN_WAIT_EVERY_NS
+            self.look_at_threads()
+        return self._run_wait_s
+
+    def look_at_threads(self) -> None:
+        waits_s = [process.run_wait_s() for process in (self._process, *self._children.values())]
+        told_s = [wait_s for wait_s in waits_s if wait_s is not None]
+        if told_s:
+            self._run_wait_s = sum(told_s) + self._gone_run_wait_s
+
     def close(self) -> None:
         for process in (self._process, *self._children.values()):
             process.close()
@@ -90,7 +117,9 @@ class _Task:
     def _find_children(self, counters: HostCounters) -> None:
         found = self._process.children()
         for pid in self._children.keys() - found:
-            self._children.pop(pid).close()
+            child = self._children.pop(pid)
+            self._gone_run_wait_s += child.run_wait_s() or 0.0
+            child.close()
         for pid in found:
             if pid not in self._children and (process := counters.process(pid)):
                 self._children[pid] = process

@@ -4,13 +4,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from paceline.agent.protocol import (
+    Failed,
+    Finished,
     FrameError,
     Log,
     Receiver,
@@ -31,10 +33,17 @@ class RunningTask:
     """Relays between a task and the controller until the task ends, and then says how it ended."""
 
     def __init__(
-        self, order: StartTask, spool: Path, cgroups: Sequence[str], env: Mapping[str, str], up: Sender
+        self,
+        order: StartTask,
+        spool: Path,
+        cgroups: Sequence[str],
+        env: Mapping[str, str],
+        up: Sender,
+        about_to_end: Callable[[str], None],
     ) -> None:
         self.name = order.task
         self._up = up
+        self._about_to_end = about_to_end
         records, self._log_path = spool / f"{order.task}.records", spool / f"{order.task}.log"
         self._records = RecordReader(records)
         self._log_seen = 0
@@ -86,6 +95,8 @@ class RunningTask:
     def _follow(self) -> None:
         try:
             while (message := self._says.receive()) is not None:
+                if isinstance(message, Finished | Failed):
+                    self._about_to_end(self.name)
                 self._up.send(TaskSaid(self.name, message))
         except FrameError:
             self._process.kill()

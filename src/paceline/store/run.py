@@ -15,7 +15,7 @@ from paceline.errors import StoreError
 from paceline.store import result as results
 from paceline.store.paths import RunPaths, write_whole
 from paceline.store.result import Result
-from paceline.store.tables import SAMPLES_SCHEMA, STEPS_SCHEMA
+from paceline.store.tables import SAMPLES_SCHEMA, STEPS_SCHEMA, upgraded
 from paceline.store.writer import consolidate
 
 Event = dict[str, Any]
@@ -56,7 +56,7 @@ class StoredRun:
 
     def _table(self, path: Path, schema: dict[str, Any]) -> pl.DataFrame:
         try:
-            return pl.read_parquet(path) if path.exists() else pl.DataFrame(schema=schema)
+            return upgraded(pl.read_parquet(path), schema) if path.exists() else pl.DataFrame(schema=schema)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise StoreError(f"{path} is damaged: {error}") from None
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec import structs
 
 from paceline.agent.protocol import HostSample, LinkCount
 from paceline.store.journal import ClockOffset, Entry, HostSamples, TaskAdded, TaskRecords
@@ -33,7 +34,13 @@ STEPS_SCHEMA: dict[str, Any] = {
     "final": pl.Boolean,
 }
 _COUNTS = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets")
-_TASK = pl.Struct({"task": pl.String, "cpu_s": pl.Float64, "rss_bytes": pl.Int64, "threads": pl.Int64})
+TASK_FIELDS: dict[str, Any] = {
+    "task": pl.String,
+    "cpu_s": pl.Float64,
+    "rss_bytes": pl.Int64,
+    "threads": pl.Int64,
+    "run_wait_s": pl.Float64,  # null where the system does not say, and in runs older than this field
+}
 SAMPLES_SCHEMA: dict[str, Any] = {
     "host": pl.String,
     "t_s": pl.Float64,
@@ -43,7 +50,7 @@ SAMPLES_SCHEMA: dict[str, Any] = {
     **{f"{side}_{count}": pl.Int64 for side in ("external", "loopback") for count in _COUNTS},
     "disk_read_bytes": pl.Int64,
     "disk_write_bytes": pl.Int64,
-    "tasks": pl.List(_TASK),
+    "tasks": pl.List(pl.Struct(TASK_FIELDS)),
 }
 
 
@@ -74,6 +81,11 @@ def build(entries: Iterable[Entry]) -> tuple[pl.DataFrame, pl.DataFrame]:
         pl.concat(steps) if steps else pl.DataFrame(schema=STEPS_SCHEMA),
         pl.concat(hosts_samples) if hosts_samples else pl.DataFrame(schema=SAMPLES_SCHEMA),
     )
+
+
+def upgraded(table: pl.DataFrame, schema: dict[str, Any]) -> pl.DataFrame:
+    """A table of any version as one of today: what an older one did not know of a task is null."""
+    return table.cast(pl.Schema(schema))
 
 
 def _steps(task: str, host: str, data: bytes, offsets: dict[str, int]) -> pl.DataFrame:
@@ -109,10 +121,7 @@ def _samples(host: str, taken: list[HostSample], offset_ns: int) -> pl.DataFrame
         "memory_bytes": [sample.memory_bytes for sample in taken],
         "disk_read_bytes": [sample.disk_read_bytes for sample in taken],
         "disk_write_bytes": [sample.disk_write_bytes for sample in taken],
-        "tasks": [
-            [{"task": t.task, "cpu_s": t.cpu_s, "rss_bytes": t.rss_bytes, "threads": t.threads} for t in sample.tasks]
-            for sample in taken
-        ],
+        "tasks": [[structs.asdict(task) for task in sample.tasks] for sample in taken],
     }
     for side in ("external", "loopback"):
         counts: list[LinkCount] = [getattr(sample, side) for sample in taken]
