@@ -75,8 +75,10 @@ def _of_workers(moment: Moment, run: Labels) -> Iterator[Metric]:
     yield _counter("paceline_worker_steps", "Steps made.", [(labels, w.steps) for labels, w in workers])
     examples = [(labels, w.steps * batch) for labels, w in workers]
     yield _counter("paceline_worker_examples", "Examples trained on.", examples)
-    name, what = ("loss", "Loss of the last step's batch.") if moment.plan.trains else ("value", "What was computed.")
-    yield _gauge(f"paceline_worker_{name}", what, [(labels, w.loss) for labels, w in workers if w.steps])
+    what = "Loss of the last step's batch." if moment.plan.trains else "What the last step computed."
+    yield _gauge(
+        f"paceline_worker_{moment.plan.step_gives}", what, [(labels, w.loss) for labels, w in workers if w.steps]
+    )
     yield _counter(
         "paceline_worker_phase_seconds",
         "Seconds spent in each phase of a step; 'fused' holds several that the engine does not tell apart.",

@@ -66,7 +66,7 @@ def progress(moment: Moment) -> Table:
 
 def workers(moment: Moment) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    result = "loss" if moment.plan.trains else "value"
+    result = moment.plan.step_gives
     for name in ("worker", "host", "steps", "steps/s", result, "where its time goes"):
         table.add_column(name, justify="right" if name in ("steps", "steps/s", result) else "left")
     for worker in moment.workers.values():
