@@ -24,7 +24,9 @@ NO_SUCH_WORKLOAD = Job(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
 def test_a_task_stays_until_its_agent_has_looked_at_it_a_last_time(tmp_path: Path) -> None:
-    up, threads_seen, told = io.BytesIO(), [], []
+    up = io.BytesIO()
+    threads_seen: list[int] = []
+    told: list[str] = []
 
     def look(name: str) -> None:
         told.append(name)
