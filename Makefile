@@ -33,6 +33,7 @@ bench: $(READY)
 
 docs: $(READY)
 	$(BIN)/python docs/support.py
+	$(BIN)/python docs/dashboard.py
 
 format: $(READY)
 	$(BIN)/ruff check --no-cache --fix .

@@ -137,27 +137,6 @@ def test_tables_tell_the_same_as_the_results(tmp_path: Path) -> None:
         assert word in shown
 
 
-def test_tensorboard_files_are_made_for_each_task(tmp_path: Path) -> None:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    (result,) = paceline.run(
-        "logreg",
-        engine="tensorflow",
-        strategy="ps-async",
-        stop="steps=300",
-        eval_every=100,
-        runs=str(tmp_path / "runs"),
-    )
-    board = Path(result.dir) / "tensorboard"
-    assert {entry.name for entry in board.iterdir()} == {"w0", "w1"}
-    chief = EventAccumulator(str(board / "w0"))
-    chief.Reload()
-    assert {"loss", "eval/loss", "eval/accuracy"} <= set(chief.Tags()["scalars"])
-    assert chief.Graph().node
-    losses = [event.value for event in chief.Scalars("loss")]
-    assert losses[0] > losses[-1] > 0
-
-
 def test_help_is_quick_and_names_every_verb() -> None:
     start = os.times()
     done = run_cli("--help")

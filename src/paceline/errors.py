@@ -6,7 +6,8 @@ PacelineError
 │   ├── PlanError     the request is well-formed but cannot work
 │   ├── HostError     the hosts asked for cannot be had here
 │   ├── DataError     a data set is missing or not what it claims to be
-│   └── StoreError    a run or its directory cannot be read or written
+│   ├── StoreError    a run or its directory cannot be read or written
+│   └── MetricsError  live metrics cannot be served where they were asked for
 └── RunError          a run started and failed (exit 1)
 """
 
@@ -50,6 +51,10 @@ class DataError(UsageError):
 
 
 class StoreError(UsageError):
+    pass
+
+
+class MetricsError(UsageError):
     pass
 
 

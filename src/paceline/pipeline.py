@@ -1,8 +1,8 @@
 """The way of a request: spec, plan, hosts, agents, tasks, store, result. Read this first."""
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -15,6 +15,7 @@ from paceline.analyze.load import load_result
 from paceline.analyze.summary import summarize
 from paceline.control.execute import Watch, execute, host_requests
 from paceline.control.interrupts import Interrupts, listen
+from paceline.control.moment import Moment
 from paceline.data import registry as data
 from paceline.data.dataset import Ready
 from paceline.engines.registry import ENGINES
@@ -37,6 +38,23 @@ from paceline.workloads.workload import Workload
 _LINUX = sys.platform == "linux"
 View = Callable[[RunPlan, int, int], AbstractContextManager[Watch]]
 """Shows one run while it goes on: given its plan, its number and how many there are."""
+
+
+def together(*views: View) -> View:
+    """Several views of the same run as one."""
+
+    @contextmanager
+    def show(one: RunPlan, number: int, of: int) -> Iterator[Watch]:
+        with ExitStack() as stack:
+            watches = [stack.enter_context(view(one, number, of)) for view in views]
+
+            def watch(moment: Moment) -> None:
+                for each in watches:
+                    each(moment)
+
+            yield watch
+
+    return show
 
 
 def plan(experiment: Experiment) -> list[RunPlan]:

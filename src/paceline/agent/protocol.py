@@ -68,8 +68,12 @@ class Halt(Message, frozen=True):
     """Stop after the step under way and finish in good order."""
 
 
+class Dismissed(Message, frozen=True):
+    """The agent has measured the task a last time: it may end. Only the agent says this."""
+
+
 TaskSays = Bound | Ready | Finished | Failed | Attached
-TaskHears = Peers | Go | Halt
+TaskHears = Peers | Go | Halt | Dismissed
 
 
 # ---- agent -> controller ----

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from paceline.agent.protocol import (
+    Dismissed,
     Failed,
     Finished,
     FrameError,
@@ -95,6 +96,7 @@ class RunningTask:
             while (message := self._says.receive()) is not None:
                 if isinstance(message, Finished | Failed):
                     self._about_to_end(self.name)
+                    self.tell(Dismissed())
                 self._up.send(TaskSaid(self.name, message))
         except FrameError:
             self._process.kill()

@@ -1,5 +1,7 @@
 """paceline run: train, measure, and say how it went."""
 
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,6 +44,9 @@ def run(
     set_: Annotated[
         list[str] | None, typer.Option("--set", help="Any other field: lr, momentum, threads, transport, sample_hz ...")
     ] = None,
+    metrics_port: Annotated[
+        int | None, typer.Option(help="Serve live metrics for Prometheus on 127.0.0.1 at this port; 0: any free one.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and start nothing.")] = False,
     json: AsJson = False,
 ) -> int:
@@ -49,6 +54,7 @@ def run(
     from paceline import pipeline
     from paceline.analyze.comparison import compare
     from paceline.cli.console import messages, output
+    from paceline.metrics.sweep import SweepState
     from paceline.spec.load import assignments, experiment, load_toml, split_list
     from paceline.store.result import Result, encode
     from paceline.ui import live
@@ -75,10 +81,14 @@ def run(
         output().print(plan_table(pipeline.plan(request)))
         return 0
 
-    console, results = messages(), []
+    console, results, sweep = messages(), [], SweepState()
+
+    def say(line: str) -> None:
+        console.print(line, markup=False, soft_wrap=True)
 
     def on_result(result: Result, skipped: bool) -> None:
         results.append(result)
+        sweep.on_result(result, skipped)
         if json:
             print(encode(result).decode(), flush=True)
         if result.traceback and not skipped:
@@ -86,12 +96,14 @@ def run(
         note = "done before" if skipped else result.status
         console.print(f"  {result.run}: {note}" + (f", {result.reason}" if result.reason else ""), markup=False)
 
-    made = pipeline.run(
-        request,
-        view=lambda one, number, of: live.show(console, one, number, of),
-        on_result=on_result,
-        say=lambda line: console.print(line, markup=False),
-    )
+    with ExitStack() as stack:
+        view: pipeline.View = partial(live.show, console)
+        if metrics_port is not None:
+            from paceline.metrics.serve import serving
+
+            say(f"metrics: {stack.enter_context(serving(sweep, metrics_port))}")
+            view = pipeline.together(view, sweep.view)
+        made = pipeline.run(request, view=view, on_result=on_result, say=say)
     if not json:
         output().print(details(made[0]) if len(made) == 1 else comparison_view(compare(made)))
     return max(_EXIT[result.status] for result in made)

@@ -15,13 +15,15 @@ _POINTS_A_SHIPMENT = 10
 
 
 class Board:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, outcome: str) -> None:
+        """`outcome`: the name of what a step comes to."""
         # Imported here: protobuf takes a while to load, and the command line must not wait for it.
         from tensorboard.compat.proto import event_pb2, summary_pb2
         from tensorboard.summary.writer.record_writer import RecordWriter
 
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"events.out.tfevents.{int(time.time()):010d}.{socket.gethostname()}"
+        self._outcome = outcome
         self._event: Any = event_pb2.Event
         self._summary: Any = summary_pb2.Summary
         self._file = path.open("ab")
@@ -35,7 +37,7 @@ class Board:
         steps = records[records["kind"] == Kind.STEP]
         if len(steps):
             for record in steps[np.unique(np.linspace(0, len(steps) - 1, _POINTS_A_SHIPMENT).astype(int))]:
-                self._write(record, loss=float(record["value"]))
+                self._write(record, **{self._outcome: float(record["value"])})
             self._pace(steps[-1])
         for record in records[records["kind"] == Kind.EVAL]:
             values = {"eval/loss": float(record["value"]), "eval/accuracy": float(record["value2"])}

@@ -12,7 +12,9 @@ class Collector:
     def __init__(self, writer: RunWriter, moment: Moment) -> None:
         self._writer, self.moment = writer, moment
         # Opened now: loading what writes them would else take a core from the first steps.
-        self._boards = {place.task: Board(writer.paths.board(place.task)) for place in moment.plan.workers}
+        self._boards = {
+            place.task: Board(writer.paths.board(place.task), moment.plan.step_gives) for place in moment.plan.workers
+        }
 
     def records(self, message: Records) -> None:
         self._writer.add(TaskRecords(message.task, message.data))

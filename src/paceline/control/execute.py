@@ -183,8 +183,10 @@ class Conductor:
                     self._cluster.send(self._home[task], protocol.Signal(task, signal.SIGKILL))
             case sv.Report(what, task, host):
                 self._writer.event("incident", what=what, task=task, host=host)
+                self._collector.moment.incidents += 1
             case sv.End():
                 self._end = instruction
+                self._collector.moment.end(instruction.status)
 
     def _tell(self, tasks: tuple[str, ...], message: protocol.TaskHears) -> None:
         for task in tasks:

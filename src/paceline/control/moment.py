@@ -1,5 +1,6 @@
 """The state of a run at this moment, for whoever shows it: plain numbers, kept up to date by the collector."""
 
+import copy
 from collections import deque
 from collections.abc import Iterable
 
@@ -8,12 +9,17 @@ import numpy as np
 
 from paceline.agent.protocol import HostSample
 from paceline.plan.place import RunPlan
+from paceline.store.result import Status
 from paceline.train.recorder import PHASES, Kind, clock_ns
 
 _WINDOW_S = 2.0
+STALENESS_BOUNDS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
+"""Updates of others that a step may have missed, as upper ends of the classes steps are counted in."""
 
 
 class WorkerMoment(msgspec.Struct):
+    """Its dictionaries and tuples are replaced and never changed, so that a copy stays as it was."""
+
     task: str
     host: str
     steps: int = 0
@@ -22,6 +28,11 @@ class WorkerMoment(msgspec.Struct):
     steps_per_s: float = 0.0
     phases: dict[str, float] = {}
     """Share of the last records' time, by phase."""
+    phase_s: dict[str, float] = {}
+    """Seconds so far, by phase, without traced steps and the final evaluation: they are not in the result either."""
+    staleness_counts: tuple[int, ...] = (0,) * (len(STALENESS_BOUNDS) + 1)
+    """Steps so far up to each of STALENESS_BOUNDS and above the one before; the last are those above all."""
+    staleness_sum: int = 0
 
 
 class HostMoment(msgspec.Struct):
@@ -30,6 +41,7 @@ class HostMoment(msgspec.Struct):
     memory_mb: float = 0.0
     external_mb_s: float = 0.0
     loopback_mb_s: float = 0.0
+    last: HostSample | None = None
 
 
 class Moment:
@@ -39,6 +51,10 @@ class Moment:
         self.run, self.plan = run, plan
         self.stage = "starting"
         self.opened_ns: int | None = None
+        self.ended_ns: int | None = None
+        self.status: Status | None = None
+        """How the run ended, once it has."""
+        self.incidents = 0
         self.evaluation: tuple[int, float, float] | None = None
         """(update, loss, accuracy) of the last evaluation."""
         self.workers = {place.task: WorkerMoment(place.task, place.host) for place in plan.workers}
@@ -49,9 +65,19 @@ class Moment:
     def open(self) -> None:
         self.stage, self.opened_ns = "training", clock_ns()
 
+    def end(self, status: Status) -> None:
+        self.stage, self.status, self.ended_ns = "ended", status, clock_ns()
+
+    def still(self) -> "Moment":
+        """A copy that no more records and samples reach: another thread may read it."""
+        other = copy.copy(self)
+        other.workers = {task: copy.copy(worker) for task, worker in self.workers.items()}
+        other.hosts = {name: copy.copy(host) for name, host in self.hosts.items()}
+        return other
+
     @property
     def elapsed_s(self) -> float:
-        return 0.0 if self.opened_ns is None else (clock_ns() - self.opened_ns) / 1e9
+        return 0.0 if self.opened_ns is None else ((self.ended_ns or clock_ns()) - self.opened_ns) / 1e9
 
     @property
     def update(self) -> int:
@@ -72,7 +98,9 @@ class Moment:
             worker.steps += len(steps)
             worker.update, worker.loss = int(last["update"]), float(last["value"])
             self._set_pace(worker, int(last["start_ns"] + last["duration_ns"]))
-        worker.phases = _shares(records)
+            _count_staleness(worker, steps["staleness"])
+        worker.phases = _shares(_seconds(records))
+        worker.phase_s = _added(worker.phase_s, _seconds(records[records["flags"] == 0]))
         evaluations = records[records["kind"] == Kind.EVAL]
         if len(evaluations):
             last = evaluations[-1]
@@ -86,6 +114,7 @@ class Moment:
         first, last = recent[0], recent[-1]
         seconds = (last.t_ns - first.t_ns) / 1e9
         moment = self.hosts[host]
+        moment.last = last
         moment.memory_mb = last.memory_bytes / 1e6
         if seconds > 0:
             moment.cpu_cores = (last.cpu_s - first.cpu_s) / seconds
@@ -106,8 +135,22 @@ def _moved(first: object, last: object) -> int:
     return sum(getattr(last, way) - getattr(first, way) for way in ("rx_bytes", "tx_bytes"))
 
 
-def _shares(records: np.ndarray) -> dict[str, float]:
+def _seconds(records: np.ndarray) -> dict[str, float]:
     by_kind = np.bincount(records["kind"], weights=records["duration_ns"], minlength=max(Kind) + 1)
-    times = {kind.name.lower(): float(by_kind[kind]) for kind in (*PHASES, Kind.FUSED)}
-    total = sum(times.values())
-    return {phase: time / total for phase, time in times.items() if time} if total else {}
+    return {kind.name.lower(): float(by_kind[kind]) / 1e9 for kind in (*PHASES, Kind.FUSED) if by_kind[kind]}
+
+
+def _shares(seconds: dict[str, float]) -> dict[str, float]:
+    total = sum(seconds.values())
+    return {phase: spent / total for phase, spent in seconds.items()}
+
+
+def _added(before: dict[str, float], more: dict[str, float]) -> dict[str, float]:
+    return before | {phase: before.get(phase, 0.0) + seconds for phase, seconds in more.items()}
+
+
+def _count_staleness(worker: WorkerMoment, staleness: np.ndarray) -> None:
+    told = staleness[staleness >= 0]
+    classes = np.bincount(np.searchsorted(STALENESS_BOUNDS, told), minlength=len(STALENESS_BOUNDS) + 1)
+    worker.staleness_counts = tuple(int(n) + before for n, before in zip(classes, worker.staleness_counts, strict=True))
+    worker.staleness_sum += int(told.sum())

@@ -39,6 +39,11 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.spec.workload}:{self.size}" if self.size else self.spec.workload
 
     @property
+    def step_gives(self) -> str:
+        """What the number is called that a step comes to."""
+        return "loss" if self.trains else "value"
+
+    @property
     def workers(self) -> tuple[TaskPlace, ...]:
         return tuple(place for place in self.places if place.role == "w")
 

@@ -9,6 +9,7 @@ import msgspec
 from paceline.agent.protocol import (
     Attached,
     Bound,
+    Dismissed,
     Failed,
     Finished,
     Go,
@@ -23,6 +24,7 @@ from paceline.agent.protocol import (
 
 Order = TypeVar("Order", bound=msgspec.Struct)
 _CHUNK_BYTES = 4 * 2**20
+_DISMISSAL_DEADLINE_S = 1.0
 EXIT_ORPHANED = 70
 
 
@@ -35,7 +37,7 @@ class Channel(Generic[Order]):
         self._order = Receiver[Order](stdin, order).receive()
         self._hears = Receiver[TaskHears](stdin, TaskHears)
         self._peers: dict[str, dict[str, str]] = {}
-        self._introduced, self._opened = threading.Event(), threading.Event()
+        self._introduced, self._opened, self._dismissed = threading.Event(), threading.Event(), threading.Event()
         self._met = False
         threading.Thread(target=self._listen, name="channel", daemon=True).start()
 
@@ -72,10 +74,14 @@ class Channel(Generic[Order]):
             self._say(Attached(kind, name, part, last=start + _CHUNK_BYTES >= len(data)))
 
     def finished(self, outcome: msgspec.Struct) -> None:
+        """The last word; when this returns, the agent has seen all it wanted of this process."""
         self._say(Finished(msgspec.Raw(msgspec.msgpack.encode(outcome))))
+        self._dismissed.wait(_DISMISSAL_DEADLINE_S)
 
     def failed(self, user_line: str, traceback: str) -> None:
+        """The last word, of a task that could not do what it had to."""
         self._say(Failed(user_line, traceback))
+        self._dismissed.wait(_DISMISSAL_DEADLINE_S)
 
     def _say(self, message: Message) -> None:
         try:
@@ -94,5 +100,7 @@ class Channel(Generic[Order]):
                         self._opened.set()
                     case Halt():
                         self.halted.set()
+                    case Dismissed():
+                        self._dismissed.set()
         finally:
             os._exit(EXIT_ORPHANED)

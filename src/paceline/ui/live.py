@@ -14,6 +14,7 @@ from rich.text import Text
 from paceline import units
 from paceline.control.execute import Watch
 from paceline.control.moment import Moment
+from paceline.control.progress import progress as shares
 from paceline.plan.place import RunPlan
 
 _REFRESH_S = 0.25
@@ -57,15 +58,15 @@ def picture(title: str, moment: Moment) -> Group:
 
 
 def progress(moment: Moment) -> Table:
-    done, text = _progress(moment)
+    done = max(shares(moment).values(), default=0.0)
     table = Table.grid(padding=(0, 1))
-    table.add_row(ProgressBar(total=1.0, completed=done, width=40), Text(text))
+    table.add_row(ProgressBar(total=1.0, completed=done, width=40), Text(_words(moment)))
     return table
 
 
 def workers(moment: Moment) -> Table:
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    result = "loss" if moment.plan.trains else "value"
+    result = moment.plan.step_gives
     for name in ("worker", "host", "steps", "steps/s", result, "where its time goes"):
         table.add_column(name, justify="right" if name in ("steps", "steps/s", result) else "left")
     for worker in moment.workers.values():
@@ -92,27 +93,18 @@ def _phase_bar(phases: dict[str, float]) -> Text:
     return bar.append(" " + ", ".join(f"{phase} {share:.0%}" for phase, share in top))
 
 
-def _progress(moment: Moment) -> tuple[float, str]:
-    """How near the run is to its end, by the rule that is nearest, and in words."""
+def _words(moment: Moment) -> str:
+    """How far the run is, and what it is on its way to."""
     if moment.opened_ns is None:
-        return 0.0, moment.stage
+        return moment.stage
     parts = [f"update {moment.update:,}", f"{units.short(moment.updates_per_s)}/s", f"{moment.elapsed_s:.1f} s"]
-    shares = [0.0]
     if limit := moment.plan.update_limit:
         parts[0] += f" of {limit:,}"
-        shares.append(moment.update / limit)
     if moment.evaluation:
         _, loss, accuracy = moment.evaluation
         parts.append(f"test loss {loss:.4f}" + ("" if isnan(accuracy) else f", accuracy {accuracy * 100:.2f} %"))
-    for rule in moment.plan.spec.stop:
-        if rule.kind == "seconds":
-            shares.append(moment.elapsed_s / rule.value)
-        elif rule.kind in ("loss", "accuracy"):
-            parts.append(f"until {rule}")
-            if moment.evaluation:
-                _, loss, accuracy = moment.evaluation
-                shares.append(rule.value / loss if rule.kind == "loss" else accuracy / rule.value)
-    return min(1.0, max(shares)), " · ".join(parts)
+    parts += [f"until {rule}" for rule in moment.plan.spec.stop if rule.kind in ("loss", "accuracy")]
+    return " · ".join(parts)
 
 
 def _plain(console: Console) -> Watch:
@@ -124,7 +116,7 @@ def _plain(console: Console) -> Watch:
             return
         said = time.monotonic()
         paces = " ".join(f"{worker.task} {units.short(worker.steps_per_s)}/s" for worker in moment.workers.values())
-        line = f"  {_progress(moment)[1]}" + (f" · {paces}" if moment.update else "")
+        line = f"  {_words(moment)}" + (f" · {paces}" if moment.update else "")
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     return watch
