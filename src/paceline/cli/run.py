@@ -7,7 +7,7 @@ import typer
 
 from paceline.cli.options import DEFAULT_RUNS, AsJson
 
-_EXIT = {"ok": 0, "failed": 1, "diverged": 1, "aborted": 130}
+EXIT = {"ok": 0, "failed": 1, "diverged": 1, "aborted": 130}
 
 
 def run(
@@ -88,4 +88,4 @@ def run(
     )
     if not json:
         output().print(details(made[0]) if len(made) == 1 else comparison_view(made))
-    return max(_EXIT[result.status] for result in made)
+    return max(EXIT[result.status] for result in made)
