@@ -30,8 +30,9 @@ def reproduce(
 ) -> int:
     """Make tables and figures of published reports again, ours beside theirs; without a RECIPE, list them."""
     from paceline.errors import SpecError, unknown
-    from paceline.recipes.recipe import find
+    from paceline.recipes.recipe import find, reports
     from paceline.spec.load import assignments, split_list
+    from paceline.ui.reproduction import report_heading
 
     if format_ not in ("text", "md"):
         raise SpecError(unknown("format", format_, ("text", "md")))
@@ -43,7 +44,13 @@ def reproduce(
     changes |= {"stop": stop} if stop else {}
     if dry_run:
         return _plans(wanted, full, changes)
-    return max(_reproduce(one, full, changes, json, format_) for one in wanted)
+    codes, headed = [], set()
+    for one in wanted:
+        if format_ == "md" and len(wanted) > 1 and one.report not in headed and not json:
+            headed.add(one.report)
+            print(report_heading(one.report, reports()[one.report]))
+        codes.append(_reproduce(one, full, changes, json, format_))
+    return max(codes)
 
 
 def _list(json: bool) -> int:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from paceline import units
 from paceline.recipes.beside import Beside, Cell, Row
-from paceline.recipes.recipe import NONE, Figure, Recipe
+from paceline.recipes.recipe import NONE, Figure, Recipe, Report
 from paceline.recipes.remarks import published
 from paceline.recipes.reproduction import Reproduction
 from paceline.ui.tables import plain_table
@@ -46,6 +46,14 @@ def markdown(one: Reproduction) -> str:
             *(f"- {_escaped(line)}" for line in (*one.remarks, *one.recipe.notes)),
             "",
         ]
+    )
+
+
+def report_heading(name: str, report: Report) -> str:
+    """What comes before a report's tables, as Markdown."""
+    number = name.removeprefix("report")
+    return "\n".join(
+        [f"## Report {number}: {report.title}", "", f"On {report.machines}. {report.left_out}".strip(), ""]
     )
 
 
