@@ -84,14 +84,14 @@ def test_every_figure_of_every_recipe_is_measured(tmp_path: Path) -> None:
 
 def test_workers_hosts_evaluations_and_parts_add_up(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    (result,) = paceline.run("logreg", strategy="ps-async", stop="steps=600", eval_every=200, batch=50, runs=str(runs))
+    (result,) = paceline.run("logreg", strategy="ps-sync", stop="steps=600", eval_every=200, batch=50, runs=str(runs))
     stored = StoredRun(RunPaths(runs / result.run))
     assert [one["worker"] for one in observe(result, stored, "worker")] == ["0", "1"]
-    assert sum(float(one["worker_steps"] or 0) for one in observe(result, stored, "worker")) == 600
+    assert sum(float(one["worker_steps"] or 0) for one in observe(result, stored, "worker")) == 1_200
     assert [one["host"] for one in observe(result, stored, "host")] == ["h1", "h2"]
     points = observe(result, stored, "evaluation")
     assert [one["update"] for one in points] == ["200", "400", "600"]
-    assert points[-1]["epoch"] == "0.5"
+    assert points[-1]["epoch"] == "1", "two workers, 50 each"
     assert points[-1]["loss"] == pytest.approx(result.final.loss)
     parts = [one for one in observe(result, stored, "part") if one["host"] == "h1"]
     paces = [float(one["part_updates_per_s"] or 0) for one in parts]

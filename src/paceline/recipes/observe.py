@@ -93,6 +93,12 @@ def _of_host(host: HostResult, cores: int, train_s: float) -> Observation:
     }
 
 
+def _planned(update: int, every: int | None) -> int:
+    """The update an evaluation was meant for: with async workers it begins some updates late."""
+    nearest = round(update / every) * every if every else update
+    return nearest if every and abs(update - nearest) <= every / 10 else update
+
+
 def _evaluations(result: Result, stored: StoredRun) -> Iterator[Observation]:
     """The chief's evaluations on the test set, in order."""
     steps = stored.steps
@@ -102,7 +108,7 @@ def _evaluations(result: Result, stored: StoredRun) -> Iterator[Observation]:
     rows = steps.filter(pl.col("kind") == "eval").sort("t_s").unique("update", keep="first", maintain_order=True)
     for row in rows.iter_rows(named=True):
         yield {
-            "update": f"{row['update']}",
+            "update": f"{_planned(row['update'], result.settings.get('eval_every'))}",
             "epoch": f"{row['update'] * result.batch * workers / per_epoch:.3g}",
             "at_s": row["t_s"] + row["duration_s"] - start,
             "loss": row["loss"],
