@@ -4,11 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import paceline
 from paceline.cli.main import run_command
 from paceline.recipes.observe import machine_cores, observe
 from paceline.recipes.recipe import recipes
+from paceline.recipes.remarks import machine
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
 
@@ -80,6 +82,16 @@ def test_every_figure_of_every_recipe_is_measured(tmp_path: Path) -> None:
         records = observe(result, stored, recipe.per)
         assert records
         assert all(fields <= seen.keys() for seen in records), recipe.name
+
+
+def test_a_busy_machine_and_a_failed_run_are_told(tmp_path: Path) -> None:
+    (good,) = paceline.run("logreg", stop="steps=20", runs=str(tmp_path / "runs"))
+    calm = replace(good, other_cores_mean=0.0)
+    bad = replace(good, run="logreg-2", other_cores_mean=1.5, status="failed", reason="made up")
+    assert machine([calm], 2) == [f"Measured by 1 run of torch on a machine of 2 cores, hosts local, data {good.data}."]
+    _, busy, failed = machine([calm, bad], 2)
+    assert "1.50 of its cores" in busy
+    assert failed == "logreg-2 did not end well and is left out: made up."
 
 
 def test_workers_hosts_evaluations_and_parts_add_up(tmp_path: Path) -> None:
