@@ -70,6 +70,14 @@ def test_a_claim_is_tested_where_all_else_is_equal(is_: str, holds: bool) -> Non
     assert claims(made) == [f"The report finds: more workers, more time. Here: {'yes' if holds else 'no'}, 5.00 times."]
 
 
+def test_a_difference_within_the_noise_bears_no_claim_out() -> None:
+    alike = [seen("pw w", "10", 10.0), seen("pw w w", "10", 10.1)]
+    verdicts = {
+        is_: beside(recipe(claims=(claim(is_, Mode="Cluster"),)), alike).tested[0].holds for is_ in ("more", "same")
+    }
+    assert verdicts == {"more": False, "same": True}
+
+
 def test_a_claim_without_rows_is_not_tested() -> None:
     made = beside(recipe(claims=(claim("more", Mode="Single"),)), RUNS)
     assert made.tested[0].holds is None

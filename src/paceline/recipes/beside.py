@@ -8,6 +8,9 @@ import msgspec
 from paceline.recipes.observe import Observation
 from paceline.recipes.recipe import NONE, Claim, Published, Recipe
 
+NOISE = 0.02
+"""A difference of less is none."""
+
 
 class Cell(msgspec.Struct, frozen=True):
     ours: float | None
@@ -118,8 +121,8 @@ def _test(claim: Claim, recipe: Recipe, rows: Sequence[tuple[dict[str, str], Row
 def _holds(claim: Claim, ratio: float) -> bool:
     match claim.is_:
         case "more":
-            return ratio > 1
+            return ratio > 1 + NOISE
         case "less":
-            return ratio < 1
+            return ratio < 1 - NOISE
         case "same":
             return abs(ratio - 1) <= claim.within
