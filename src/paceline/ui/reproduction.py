@@ -34,7 +34,7 @@ def markdown(one: Reproduction) -> str:
     head, rows = grid(one.recipe, one.made)
     left = _left_columns(one.recipe)
     rule = ["---"] * left + ["---:"] * (len(head) - left)
-    also = f" (also {', '.join(one.recipe.names[1:])})" if one.recipe.covers else ""
+    also = f" (also {_also(one.recipe)})" if one.recipe.covers else ""
     return "\n".join(
         [
             f"### {one.recipe.name}{also}",
