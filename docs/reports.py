@@ -18,8 +18,8 @@ report's own size. Cells are ours, with the report's figure in brackets where it
 words is tested on our figures.
 
 The reports had nodes with 10 to 20 cores each and links of 1.8 or 10 Gb/s. Below, hosts are network namespaces of one
-small machine (plain processes where there is one host) and share its cores: figures of one host, of convergence and of who does how much of the work can be
-compared, and figures that grow with the number of machines cannot.
+small machine (plain processes where there is one host) and share its cores: figures of one host, of convergence and of
+who does how much of the work can be compared, and figures that grow with the number of machines cannot.
 
 Everything below this line was written by `docs/reports.py` from runs that were really made; do not edit.
 """
