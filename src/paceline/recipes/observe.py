@@ -18,7 +18,7 @@ Observation = dict[str, Value]
 def observe(result: Result, stored: StoredRun, per: Per) -> list[Observation]:
     """The records of one run. Where they are not about a host, figures of hosts are the first one's."""
     cores = machine_cores(stored)
-    run = _of_run(result) | (_of_host(result.hosts[0], cores, result.train_s) if result.hosts else {})
+    run = _of_run(result, stored) | (_of_host(result.hosts[0], cores, result.train_s) if result.hosts else {})
     match per:
         case "worker":
             return [
@@ -39,8 +39,14 @@ def machine_cores(stored: StoredRun) -> int:
     return int(stored.samples["cores_busy_s"].list.len().max() or 0)  # type: ignore[arg-type]
 
 
-def _of_run(result: Result) -> Observation:
-    examples = result.settings.get("examples")
+def _examples(stored: StoredRun) -> int | None:
+    """Training examples that were asked for; None is all."""
+    spec: dict[str, int | None] = (stored.first("created") or {}).get("spec", {})
+    return spec.get("examples")
+
+
+def _of_run(result: Result, stored: StoredRun) -> Observation:
+    examples = _examples(stored)
     return {
         "workload": result.workload,
         "size": result.size,
@@ -103,7 +109,7 @@ def _evaluations(result: Result, stored: StoredRun) -> Iterator[Observation]:
     """The chief's evaluations on the test set, in order."""
     steps = stored.steps
     start = float(steps.filter(pl.col("kind") == "step")["t_s"].min() or 0.0)  # type: ignore[arg-type]
-    per_epoch = result.settings.get("examples") or workload(result.workload, result.size).train_examples
+    per_epoch = _examples(stored) or workload(result.workload, result.size).train_examples
     workers = len(result.workers) if STRATEGIES[result.strategy].synchronous else 1
     rows = steps.filter(pl.col("kind") == "eval").sort("t_s").unique("update", keep="first", maintain_order=True)
     for row in rows.iter_rows(named=True):

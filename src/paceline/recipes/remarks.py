@@ -75,4 +75,4 @@ def _span(low: float, high: float) -> str:
 
 def _shown(value: object) -> str:
     items = value if isinstance(value, tuple) else (value,)
-    return ", ".join("all" if item is None else str(item) for item in items)
+    return ", ".join("the default" if item is None else str(item) for item in items)
