@@ -9,6 +9,7 @@ from statistics import median
 
 import paceline
 from paceline import units
+from paceline.analyze.repeats import group_repeats
 from paceline.cli.main import run_command
 
 
@@ -53,6 +54,12 @@ def test_what_failed_is_made_again_in_a_new_directory(tmp_path: Path) -> None:
     (runs / "sweep-1" / "result.json").write_text(json.dumps({**stored, "status": "failed", "reason": "made up"}))
     (redone,) = paceline.run("logreg", stop="steps=20", name="sweep", runs=str(runs))
     assert (done.run, redone.run, redone.status) == ("sweep-1", "sweep-2", "ok")
+
+
+def test_runs_on_different_numbers_of_examples_are_no_repeats(tmp_path: Path) -> None:
+    made = paceline.run("logreg", examples=[1_000, 2_000], stop="steps=10", runs=str(tmp_path / "runs"))
+    assert [result.settings["examples"] for result in made] == [1_000, 2_000]
+    assert len(group_repeats(made)) == 2
 
 
 def test_without_a_name_every_run_is_new(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def _created(one: RunPlan, ready: Ready) -> Mapping[str, Any]:
         "places": msgspec.to_builtins(one.places),
         "synchronous": one.synchronous,
         "trains": one.trains,
-        "limits": msgspec.to_builtins(one.limits),
+        "limits": {most.host: msgspec.to_builtins(most) for most in one.limits},
         "one_machine": HOSTS[one.spec.hosts].shares_one_machine,
         "operations_per_example": _operations(one),
         "data": ready.source,

@@ -17,17 +17,17 @@ def spec(**fields: object) -> RunSpec:
 
 def test_one_value_is_for_every_host() -> None:
     found = limits(spec(link="100mbit", cpus=0.5), THREE)
-    assert found == {host: HostLimits(link_bits_s=10**8, cpus=0.5) for host in ("h1", "h2", "h3")}
+    assert found == tuple(HostLimits(host=host, link_bits_s=10**8, cpus=0.5) for host in ("h1", "h2", "h3"))
 
 
 def test_words_are_for_one_host_each() -> None:
     found = limits(spec(link="- 1gbit 10mbit", cpus="0.1 1 -"), THREE)
-    assert [found[host].link_bits_s for host in ("h1", "h2", "h3")] == [None, 10**9, 10**7]
-    assert [found[host].cpus for host in ("h1", "h2", "h3")] == [0.1, 1, None]
+    assert [most.link_bits_s for most in found] == [None, 10**9, 10**7]
+    assert [most.cpus for most in found] == [0.1, 1, None]
 
 
 def test_nothing_asked_is_no_limit() -> None:
-    assert set(limits(spec(), THREE).values()) == {HostLimits()}
+    assert limits(spec(), THREE) == tuple(HostLimits(host=host) for host in ("h1", "h2", "h3"))
 
 
 def test_words_must_be_as_many_as_hosts() -> None:

@@ -83,6 +83,7 @@ def summarize(run: StoredRun) -> Result:
     )
 
 
+# `examples` of a result is how many were trained on; how many there were to choose from is a setting.
 _SHOWN_ELSEWHERE = {*Result.__struct_fields__, "hosts"} - {"transport", "examples"}
 _SETTINGS = [name for name in RunSpec.__struct_fields__ if name not in _SHOWN_ELSEWHERE]
 

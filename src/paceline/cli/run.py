@@ -9,7 +9,7 @@ import typer
 
 from paceline.cli.options import DEFAULT_RUNS, AsJson
 
-_EXIT = {"ok": 0, "failed": 1, "diverged": 1, "aborted": 130}
+EXIT = {"ok": 0, "failed": 1, "diverged": 1, "aborted": 130}
 
 
 def run(
@@ -106,4 +106,4 @@ def run(
         made = pipeline.run(request, view=view, on_result=on_result, say=say)
     if not json:
         output().print(details(made[0]) if len(made) == 1 else comparison_view(compare(made)))
-    return max(_EXIT[result.status] for result in made)
+    return max(EXIT[result.status] for result in made)

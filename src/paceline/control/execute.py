@@ -32,8 +32,8 @@ Watch = Callable[[Moment], None]
 
 def host_requests(plan: RunPlan) -> list[HostRequest]:
     return [
-        HostRequest(name=host, link_bits_s=most.link_bits_s, latency_s=most.latency_s, cpus=most.cpus)
-        for host, most in plan.limits.items()
+        HostRequest(name=most.host, link_bits_s=most.link_bits_s, latency_s=most.latency_s, cpus=most.cpus)
+        for most in plan.limits
     ]
 
 
@@ -71,7 +71,7 @@ class Conductor:
         self._cores = 1
         self._collector = Collector(writer, Moment(writer.paths.id, plan))
         # A host with little CPU takes as much longer to load a framework.
-        startup_s = sv.STARTUP_DEADLINE_S / min(1.0, *(most.cpus or 1.0 for most in plan.limits.values()))
+        startup_s = sv.STARTUP_DEADLINE_S / min(1.0, *(most.cpus or 1.0 for most in plan.limits))
         self._supervisor = sv.Supervisor(plan.layout.hosts, self._home, writer.now_s(), startup_s)
         self._end: sv.End | None = None
 
@@ -236,7 +236,8 @@ class Conductor:
         workers = self._plan.workers
         mine = sum(worker.host == host for worker in workers) or 1
         machine_share = self._cores // (len(workers) if self._kind.shares_one_machine else mine)
-        host_share = int((self._plan.limits[host].cpus or self._cores) // mine)
+        cpus = next(most.cpus for most in self._plan.limits if most.host == host)
+        host_share = int((cpus or self._cores) // mine)
         most = workload(self._plan.spec.workload, self._plan.size).most_threads or self._cores
         return max(1, min(machine_share, host_share, most))
 

@@ -34,7 +34,7 @@ Capacities = dict[str, Capacity]
 
 def capacities(plan: RunPlan, hosts: Sequence[Host], runs: Path, scratch: Path) -> Capacities:
     """By host; empty where there is no other host, all links have a given rate, or measuring failed."""
-    if len(hosts) < 2 or all(limit.link_bits_s for limit in plan.limits.values()):
+    if len(hosts) < 2 or all(limit.link_bits_s for limit in plan.limits):
         return {}
     memory = remembered_links(runs)
     key = f"{plan.spec.hosts} · {plan.layout} · {plan.spec.link or '-'} · {plan.spec.latency or '-'}"

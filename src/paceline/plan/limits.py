@@ -15,20 +15,21 @@ UNLIMITED = "-"
 
 
 class HostLimits(msgspec.Struct, frozen=True, kw_only=True):
+    host: str
     link_bits_s: int | None = None
     latency_s: float | None = None
     cpus: float | None = None
 
 
-def limits(spec: RunSpec, layout: Layout) -> dict[str, HostLimits]:
-    """By host; PlanError if there are words for more or fewer hosts than the layout has."""
+def limits(spec: RunSpec, layout: Layout) -> tuple[HostLimits, ...]:
+    """Of each host; PlanError if there are words for more or fewer hosts than the layout has."""
     links = _per_host("link", spec.link, units.bits_per_second, layout)
     latencies = _per_host("latency", spec.latency, units.seconds, layout)
     cpus = _per_host("cpus", spec.cpus, units.cpus, layout)
-    return {
-        host: HostLimits(link_bits_s=link, latency_s=latency, cpus=share)
+    return tuple(
+        HostLimits(host=host, link_bits_s=link, latency_s=latency, cpus=share)
         for host, link, latency, share in zip(layout.hosts, links, latencies, cpus, strict=True)
-    }
+    )
 
 
 def _per_host(name: str, asked: str | None, read: Callable[[str], Value], layout: Layout) -> list[Value | None]:

@@ -1,7 +1,5 @@
 """RunSpec -> RunPlan: tasks placed on hosts, with every impossible combination refused. Pure."""
 
-from collections.abc import Mapping
-
 import msgspec
 
 from paceline.errors import PlanError, unknown
@@ -29,8 +27,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Updates between evaluations; None is only at the end."""
     transport: str | None = None
     """How tasks pass values, where there is a choice: memory or tcp."""
-    limits: Mapping[str, HostLimits] = {}
-    """By host."""
+    limits: tuple[HostLimits, ...] = ()
+    """Of each host."""
     trains: bool = True
     """False: what is computed has no examples, and so no batches."""
 

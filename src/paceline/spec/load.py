@@ -16,6 +16,8 @@ from paceline.spec.stop import StopRule, parse_rules
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,47}")
 TRANSPORTS = ("memory", "tcp")
+RECIPE = "recipe"
+"""The table of a spec file that says which published figures its runs stand beside; it asks for nothing."""
 _FIELDS = Experiment.__struct_fields__
 
 
@@ -41,11 +43,13 @@ def experiment(fields: Mapping[str, Any]) -> Experiment:
 def load_toml(path: Path) -> dict[str, Any]:
     """The fields of a spec file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        fields = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SpecError(f"cannot read {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SpecError(f"{path} is not valid TOML: {error}") from None
+    fields.pop(RECIPE, None)
+    return fields
 
 
 def split_list(text: str) -> list[str]:
