@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli import compare, doctor, ls, run, show, workloads
+from paceline.cli import compare, doctor, ls, report, run, show, workloads
 from paceline.errors import RunError, UsageError, UserCodeError
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ _VERBS: dict[str, Callable[..., int]] = {
     "ls": ls.ls,
     "show": show.show,
     "compare": compare.compare,
+    "report": report.report,
     "workloads": workloads.workloads,
     "doctor": doctor.doctor,
 }
