@@ -31,8 +31,10 @@ class _Goal(msgspec.Struct, frozen=True):
     unit: str
     figure: Figure
     more_is_better: bool
-    better: str
-    """How to say that the one is ahead of the other."""
+    apart: str
+    """What the distance between two is counted in."""
+    ahead: str
+    """How to say which way it goes."""
     scale: float = 1.0
     digits: int | None = None
     by_difference: bool = False
@@ -53,7 +55,8 @@ def answers(groups: Sequence[Group]) -> list[Answer]:
             _Entry(title, spread, len(group.ok)) for title, group in named if (spread := group.spread(goal.figure))
         ]
         if entries:
-            found.append(_answer(goal, sorted(entries, key=lambda e: e.spread.mean, reverse=goal.more_is_better)))
+            ranked = sorted(entries, key=lambda entry: entry.spread.mean, reverse=goal.more_is_better)
+            found.append(_answer(goal, ranked, without=len(named) - len(entries)))
     return found
 
 
@@ -65,19 +68,19 @@ def _goals(groups: Sequence[Group]) -> list[_Goal]:
         def to_target(result: Result) -> float | None:
             return result.to_target_s if result.reached and result.reached.rule == rule else None
 
-        goals.append(_Goal(f"time to {rule}", "s", to_target, False, "times as fast as"))
-    goals.append(_Goal("updates/s", "updates/s", lambda r: r.updates_per_s, True, "times the pace of"))
+        goals.append(_Goal(f"time to {rule}", "s", to_target, False, "times", "as fast as"))
+    goals.append(_Goal("updates/s", "updates/s", lambda r: r.updates_per_s, True, "times", "the pace of"))
     if any(result.batch for result in results):
-        examples = _Goal("examples/s", "examples/s", lambda r: r.examples_per_s, True, "times the pace of")
+        examples = _Goal("examples/s", "examples/s", lambda r: r.examples_per_s, True, "times", "the pace of")
         goals += [examples, *_quality(results)]
     return goals
 
 
 def _quality(results: Sequence[Result]) -> list[_Goal]:
     if any(result.final.accuracy is not None for result in results):
-        return [_Goal("final accuracy", "%", lambda r: r.final.accuracy, True, "points above", 100, 2, True)]
+        return [_Goal("final accuracy", "%", lambda r: r.final.accuracy, True, "points", "above", 100, 2, True)]
     if any(result.final.loss is not None for result in results):
-        return [_Goal("final test loss", "", lambda r: r.final.loss, False, "below", 1, 4, True)]
+        return [_Goal("final test loss", "", lambda r: r.final.loss, False, "", "below", 1, 4, True)]
     return []
 
 
@@ -86,7 +89,7 @@ def _common_rule(results: Sequence[Result]) -> str | None:
     return rules.most_common(1)[0][0] if rules else None
 
 
-def _answer(goal: _Goal, ranked: Sequence[_Entry]) -> Answer:
+def _answer(goal: _Goal, ranked: Sequence[_Entry], *, without: int) -> Answer:
     best, others = ranked[0], ranked[1:]
     figure = f"{fmt.spread(best.spread, scale=goal.scale, digits=goal.digits)} {goal.unit}".strip()
     if not others:
@@ -96,20 +99,22 @@ def _answer(goal: _Goal, ranked: Sequence[_Entry]) -> Answer:
     sentence = f"Best for {goal.name}: {best.title}, {figure}; {_ahead(goal, best, second)}{_doubt(best, second)}"
     if len(others) > 1:
         sentence += f"; {_ahead(goal, best, last)}, the last of {len(ranked)}"
+    if without:
+        sentence += f"; {without} of {len(ranked) + without} configurations did not get there"
     by = _distance(goal, best, second)
     return Answer(goal=goal.name, winner=best.title, sentence=f"{sentence}.", figure=figure, second=second.title, by=by)
 
 
 def _ahead(goal: _Goal, best: _Entry, other: _Entry) -> str:
-    return f"{_distance(goal, best, other)} {goal.better} {other.title}"
+    return f"{_distance(goal, best, other)} {goal.ahead} {other.title}"
 
 
 def _distance(goal: _Goal, best: _Entry, other: _Entry) -> str:
     ours, theirs = best.spread.mean, other.spread.mean
     if goal.by_difference:
-        return f"{abs(ours - theirs) * goal.scale:.{goal.digits}f}"
+        return f"{abs(ours - theirs) * goal.scale:.{goal.digits}f} {goal.apart}".strip()
     more, less = (ours, theirs) if goal.more_is_better else (theirs, ours)
-    return units.short(more / less) if less else "many"
+    return f"{units.short(more / less) if less else 'many'} {goal.apart}"
 
 
 def _doubt(best: _Entry, second: _Entry) -> str:

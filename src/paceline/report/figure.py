@@ -56,18 +56,18 @@ def dash(number: int) -> str:
     return DASHES[number // len(PALETTE) % len(DASHES)]
 
 
-def axes(titles: Sequence[str], x_title: str, **x_options: Any) -> Layout:
-    """Subplots one above the other on one x axis, the first on top."""
-    gap = 0.05 if len(titles) > 1 else 0.0
-    height = (1 - gap * (len(titles) - 1)) / len(titles)
+def axes(titles: Sequence[str], x_title: str, weights: Sequence[float] = ()) -> Layout:
+    """Subplots one above the other on one x axis, the first on top, their heights as the weights say."""
+    gap = 0.04 if len(titles) > 1 else 0.0
+    parts = weights or [1.0] * len(titles)
     layout: Layout = {}
-    for number, title in enumerate(titles):
-        top = 1 - number * (height + gap)
-        suffix = axis(number)
-        bottom = max(0.0, round(top - height, 4))
-        layout[f"yaxis{suffix}"] = {"title": {"text": title}, "domain": [bottom, round(top, 4)], "anchor": "x"}
-    last = axis(len(titles) - 1)
-    layout["xaxis"] = {"title": {"text": x_title}, "anchor": f"y{last}", **x_options}
+    top = 1.0
+    for number, (title, part) in enumerate(zip(titles, parts, strict=True)):
+        bottom = max(0.0, top - (1 - gap * (len(titles) - 1)) * part / sum(parts))
+        domain = [round(bottom, 4), round(top, 4)]
+        layout[f"yaxis{axis(number)}"] = {"title": {"text": title}, "domain": domain, "anchor": "x"}
+        top = bottom - gap
+    layout["xaxis"] = {"title": {"text": x_title}, "anchor": f"y{axis(len(titles) - 1)}"}
     return layout
 
 

@@ -42,7 +42,7 @@ def host_metrics(run: RunMaterial) -> Figure | None:
             "and evaluations, red lines are incidents. 0 is the start of the training; double-click for the start-up."
         ),
         views=[View("", traces, _layout(run))],
-        height=760,
+        height=880,
     )
 
 
@@ -78,7 +78,7 @@ def _marks(run: RunMaterial, row: int) -> list[Trace]:
         rows = rows.filter(pl.col("task") == rows["task"].min()).sort("t_s")
         every = -(-len(rows) // _MARKS) or 1
         rows = rows.gather_every(every)
-        said = name if every == 1 else f"every {every:,}th of the {name}"
+        said = name if every == 1 else f"one in {every:,} {name}"
         found.append(
             {
                 "type": "scatter",
@@ -96,7 +96,7 @@ def _marks(run: RunMaterial, row: int) -> list[Trace]:
 
 
 def _layout(run: RunMaterial) -> Layout:
-    layout = axes([*(title for title, _ in _ROWS), ""], "seconds of training")
+    layout = axes([*(title for title, _ in _ROWS), ""], "seconds of training", weights=(*(1.0,) * len(_ROWS), 0.4))
     layout[f"yaxis{axis(len(_ROWS))}"] |= {"type": "category", "showgrid": False}
     for row in range(len(_ROWS)):
         layout[f"yaxis{axis(row)}"]["rangemode"] = "tozero"

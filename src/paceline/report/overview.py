@@ -21,6 +21,8 @@ class _Measure(msgspec.Struct, frozen=True):
     unit: str
     of: Value
     scale: float = 1.0
+    from_zero: bool = True
+    """Whether its axis should begin at 0: paces and times do, so that twice as long is twice as much."""
 
 
 _EXAMPLES = _Measure("examples/s", "examples/s", lambda r: r.examples_per_s if r.batch else None)
@@ -28,8 +30,8 @@ _MEASURES = (
     _Measure("to target", "seconds to target", lambda r: r.to_target_s),
     _EXAMPLES,
     _Measure("updates/s", "updates/s", lambda r: r.updates_per_s),
-    _Measure("accuracy", "final accuracy %", lambda r: r.final.accuracy, 100),
-    _Measure("loss", "final test loss", lambda r: r.final.loss),
+    _Measure("accuracy", "final accuracy %", lambda r: r.final.accuracy, 100, False),
+    _Measure("loss", "final test loss", lambda r: r.final.loss, 1.0, False),
 )
 
 
@@ -117,8 +119,8 @@ def scaling(groups: Sequence[Group]) -> Figure | None:
             "as the first. Where several layouts have as many workers, the line goes through the fastest."
         ),
         views=[
-            View(measure.name, absolute, _standing("workers", measure.unit, x_options)),
-            View("speed-up", [*relative, ideal], _standing("workers", "speed-up", x_options)),
+            View(measure.name, absolute, _standing("workers", measure.unit, True, x_options)),
+            View("speed-up", [*relative, ideal], _standing("workers", "speed-up", True, x_options)),
         ],
     )
 
@@ -135,7 +137,8 @@ def batches(groups: Sequence[Group]) -> Figure | None:
                 traces.append(_line(points, measure, number) | {"name": label(name)})
         if traces:
             sizes = sorted({group.first.batch for group in groups})
-            layout = _standing("batch: examples per worker and step", measure.unit, {"type": "log", "tickvals": sizes})
+            x_options = {"type": "log", "tickvals": sizes}
+            layout = _standing("batch: examples per worker and step", measure.unit, measure.from_zero, x_options)
             views.append(View(measure.name, traces, layout))
     return Figure(
         key="batches",
@@ -191,8 +194,9 @@ def _phases_of(group: Group) -> dict[str, float]:
     return spent
 
 
-def _standing(x_title: str, y_title: str, x_options: dict[str, Any]) -> Layout:
-    return {"xaxis": {"title": {"text": x_title}, **x_options}, "yaxis": {"title": {"text": y_title}}}
+def _standing(x_title: str, y_title: str, from_zero: bool, x_options: dict[str, Any]) -> Layout:
+    y_axis = {"title": {"text": y_title}, "rangemode": "tozero" if from_zero else "normal"}
+    return {"xaxis": {"title": {"text": x_title}, **x_options}, "yaxis": y_axis}
 
 
 def _lying(x_title: str) -> Layout:

@@ -11,7 +11,7 @@
     const whole = {
       height: height, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: "x",
       margin: { l: 56, r: 12, t: 20, b: 44 }, font: { size: narrow() ? 10 : 12, color: ink, family: "system-ui, sans-serif" },
-      legend: { orientation: "h", y: 1, yanchor: "bottom", x: 0, uirevision: "kept" },
+      legend: { orientation: "h", y: 1, yanchor: "bottom", x: 0, traceorder: "normal", uirevision: "kept" },
       hoverlabel: { bgcolor: colour("--panel"), bordercolor: line, font: { color: ink } },
       modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("--soft"), activecolor: colour("--accent") },
       dragmode: touch ? false : "zoom",

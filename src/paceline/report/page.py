@@ -83,7 +83,7 @@ def _answer(report: Report) -> Html:
     if len(report.groups) < 2:
         return said
     rows = [[one.goal, one.winner, one.figure, one.second, one.by] for one in report.answers]
-    return join(said, _plain_table(["goal", "best", "its figure", "second", "ahead by (times, or difference)"], rows))
+    return join(said, _plain_table(["goal", "best", "its figure", "second", "ahead by"], rows))
 
 
 def _plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
@@ -145,11 +145,11 @@ def _runs(gallery: Gallery, total: int) -> tuple[Html, list[tuple[str, str]]]:
     if not runs:
         return Html(), []
     left_out = total - len(gallery.runs)
-    note = (
+    note = join(
         f"Figures of {len(gallery.runs)} of {total} runs: the best for each goal, the slowest, the median and others; "
-        f"{left_out} are left out here and are in the tables. `paceline report RUN` draws any one."
-        if left_out
-        else ""
+        f"{left_out} are left out here and are in the tables. ",
+        tag("code", "paceline report RUN"),
+        " draws any one.",
     )
     options = [tag("option", _option(run), value=f"run-{number}") for number, run in enumerate(runs)]
     choice = tag("div", tag("label", "Run shown", tag("select", *options, id="run-choice")), class_="choice")
@@ -160,7 +160,7 @@ def _runs(gallery: Gallery, total: int) -> tuple[Html, list[tuple[str, str]]]:
         pages.append(
             tag("div", _facts(run), _figures(place, run.figures)[0], id=place, class_="run", hidden=number > 0)
         )
-    heading = tag("p", note, class_="note") if note else Html()
+    heading = tag("p", note, class_="note") if left_out else Html()
     return join(heading, choice if len(runs) > 1 else Html(), *pages), _figures("run-0", runs[0].figures)[1]
 
 
