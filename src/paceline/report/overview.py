@@ -52,14 +52,7 @@ def side_by_side(groups: Sequence[Group]) -> Figure | None:
             (name, spread) for name, group in zip(names, shown, strict=False) if (spread := group.spread(measure.of))
         ]
         if points:
-            trace = _line(points, measure, 0) | {"type": "bar", "orientation": "h", "marker": {"color": colour(0)}}
-            # Bars lie down, so that long names can be read.
-            trace["x"], trace["y"], trace["error_x"] = (
-                trace.pop("y"),
-                [label(n) for n, _ in points],
-                trace.pop("error_y"),
-            )
-            trace["hovertemplate"] = "%{y}: %{x:.4s}<extra></extra>"
+            trace = _bar(points, measure)
             views.append(View(measure.name, [trace], _lying(measure.unit)))
     left_out = f" Shown are {_MOST_BARS} of {len(groups)}." if len(groups) > _MOST_BARS else ""
     reading = "Choose the figure above the bars; whiskers are the standard deviation over repeats." + left_out
@@ -172,7 +165,7 @@ def _speed_up(points: Sequence[tuple[int, Spread]]) -> list[tuple[int, Spread]]:
     return [(x, Spread(s.mean / base, None if s.deviation is None else s.deviation / base)) for x, s in points]
 
 
-def _line(points: Sequence[tuple[int | str, Spread]], measure: _Measure, number: int) -> Trace:
+def _line(points: Sequence[tuple[int, Spread]], measure: _Measure, number: int) -> Trace:
     deviations = [(spread.deviation or 0.0) * measure.scale for _, spread in points]
     return {
         "type": "scatter",
@@ -182,6 +175,20 @@ def _line(points: Sequence[tuple[int | str, Spread]], measure: _Measure, number:
         "error_y": {"type": "data", "array": deviations, "visible": any(deviations), "thickness": 1.2},
         "line": {"color": colour(number), "dash": dash(number)},
         "hovertemplate": "%{y:.4s}",
+    }
+
+
+def _bar(points: Sequence[tuple[str, Spread]], measure: _Measure) -> Trace:
+    """Bars lie down, so that long names can be read."""
+    deviations = [(spread.deviation or 0.0) * measure.scale for _, spread in points]
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "x": [spread.mean * measure.scale for _, spread in points],
+        "y": [label(name) for name, _ in points],
+        "error_x": {"type": "data", "array": deviations, "visible": any(deviations), "thickness": 1.2},
+        "marker": {"color": colour(0)},
+        "hovertemplate": "%{y}: %{x:.4s}<extra></extra>",
     }
 
 
