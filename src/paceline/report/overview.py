@@ -90,18 +90,16 @@ def scaling(groups: Sequence[Group]) -> Figure | None:
         return None
     measure = _EXAMPLES if any(group.first.batch for group in groups) else _MEASURES[2]
     absolute, relative = [], []
-    most = 1
     for number, (name, line) in enumerate(lines.items()):
         points = _best_of_each(line, measure.of)
         if len(points) < 2:
             continue
-        most = max(most, points[-1][0] // points[0][0])
         absolute.append(_line(points, measure, number) | {"name": label(name)})
         relative.append(_line(_speed_up(points), measure, number) | {"name": label(name)})
     if not absolute:
         return None
-    fewest = min(trace["x"][0] for trace in relative)
-    ideal: Trace = {"type": "scatter", "mode": "lines", "name": "ideal", "x": [fewest, fewest * most], "y": [1, most]}
+    fewest, most = min(trace["x"][0] for trace in relative), max(trace["x"][-1] for trace in relative)
+    ideal: Trace = {"type": "scatter", "mode": "lines", "name": "ideal", "x": [fewest, most], "y": [1, most / fewest]}
     ideal |= {"line": {"color": "#999999", "dash": "dot"}, "hoverinfo": "skip"}
     x_options = {"dtick": 1} if most <= 16 else {}
     return Figure(

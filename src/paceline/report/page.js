@@ -67,6 +67,11 @@
     });
   }
 
+  // On paper there is no scrolling.
+  addEventListener("beforeprint", () => {
+    plots.filter((plot) => !plot.dataset.view && plot.offsetParent).forEach((plot) => { seen.unobserve(plot); draw(plot, 0); });
+  });
+
   scheme.addEventListener("change", () => {
     plots.filter((plot) => plot.dataset.view).forEach((plot) => draw(plot, Number(plot.dataset.view)));
   });

@@ -163,7 +163,7 @@ def _largest_phases(group: Group) -> str:
 
 
 def _value(group: Group) -> Cell:
-    value = group.first.final.value
+    value = (group.ok or group.results)[0].final.value
     return Cell(fmt.exact(value), value)
 
 
