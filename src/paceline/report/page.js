@@ -24,6 +24,12 @@
     return whole;
   }
 
+  // On a phone a legend of long names has one line for each, which must not be taken from the figure.
+  function legendHeight(traces) {
+    const names = traces.filter((trace) => trace.name && trace.showlegend !== false);
+    return narrow() && names.length > 4 && names.some((trace) => trace.name.length > 16) ? 18 * names.length : 0;
+  }
+
   function place(plot) {
     const data = document.getElementById(plot.id + "-data");
     plot.figure = plot.figure || JSON.parse(data.textContent);
@@ -36,7 +42,7 @@
     const options = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
     // Copied, since plotly writes into what it is given.
     const copy = JSON.parse(JSON.stringify(view));
-    return Plotly.react(plot, copy.traces, themed(copy.layout, figure.height), options);
+    return Plotly.react(plot, copy.traces, themed(copy.layout, figure.height + legendHeight(copy.traces)), options);
   }
 
   const seen = new IntersectionObserver((entries) => {

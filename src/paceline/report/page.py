@@ -56,7 +56,7 @@ def _file(name: str) -> str:
 def _head(report: Report) -> Html:
     runs, configurations = len(report.results), len(report.groups)
     workloads = ", ".join(dict.fromkeys(result.title for result in report.results))
-    times = sorted(result.started_at for result in report.results)
+    times = sorted(_moment(result.started_at) for result in report.results)
     bad = sum(result.status != "ok" for result in report.results)
     counts = f"{_many(runs, 'run')} of {_many(configurations, 'configuration')}"
     when = times[0] if times[0] == times[-1] else f"{times[0]} to {times[-1]}"
@@ -201,6 +201,11 @@ def _cell(text: str, value: float | None, class_: str | None) -> Html:
 
 def _box(table: Html) -> Html:
     return tag("div", table, class_="box", tabindex="0")
+
+
+def _moment(started_at: str) -> str:
+    """To the minute; the store writes UTC."""
+    return f"{started_at[:10]} {started_at[11:16]} UTC" if started_at.endswith("+00:00") else started_at
 
 
 def _many(count: int, what: str) -> str:
