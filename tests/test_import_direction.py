@@ -6,7 +6,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "paceline"
 STAGES = [
     "errors", "units", "spec", "plan", "data", "workloads", "layers", "train", "engines", "agent", "task", "hosts",
-    "store", "analyze", "recipes", "control", "metrics", "ui", "pipeline", "cli", "__main__",
+    "store", "analyze", "recipes", "control", "metrics", "ui", "report", "pipeline", "cli", "__main__",
 ]  # fmt: skip
 FRAMEWORKS = {"torch", "tensorflow", "keras"}
 

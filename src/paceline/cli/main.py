@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli import compare, doctor, ls, reproduce, run, show, workloads
+from paceline.cli import compare, doctor, ls, report, reproduce, run, show, workloads
 from paceline.errors import RunError, UsageError, UserCodeError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ _VERBS: dict[str, Callable[..., int]] = {
     "show": show.show,
     "compare": compare.compare,
     "reproduce": reproduce.reproduce,
+    "report": report.report,
     "workloads": workloads.workloads,
     "doctor": doctor.doctor,
 }

@@ -2,7 +2,7 @@
 
 from paceline import units
 from paceline.analyze.figures import Figure
-from paceline.analyze.repeats import Group
+from paceline.analyze.repeats import Group, Spread
 
 
 def seconds(value: float | None) -> str:
@@ -48,6 +48,15 @@ def figure(of: Figure, group: Group) -> str:
     if len(of.values(group)) < 2:
         return units.decimals(middle, of.digits)
     return f"{units.decimals(middle, of.digits)} ± {_as_fine(reach, middle, of.digits)}"
+
+
+def spread(found: Spread | None, *, scale: float = 1.0, digits: int | None = None) -> str:
+    """Median ± the furthest repeat, if there are several that differ."""
+    if found is None:
+        return "-"
+    middle, reach = found.median * scale, found.reach * scale
+    shown = units.decimals(middle, digits)
+    return f"{shown} ± {_as_fine(reach, middle, digits)}" if reach else shown
 
 
 def _as_fine(reach: float, middle: float, digits: int | None) -> str:

@@ -1,0 +1,146 @@
+"""Stored runs without a training: made through the real store, from records and samples of a given shape."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from paceline import pipeline
+from paceline.agent.protocol import HostSample, LinkCount
+from paceline.analyze.summary import summarize
+from paceline.plan.place import RunPlan
+from paceline.spec.load import experiment
+from paceline.store.journal import ClockOffset, HostSamples, TaskAdded, TaskRecords
+from paceline.store.paths import RunPaths
+from paceline.store.result import Result
+from paceline.store.run import StoredRun
+from paceline.store.tables import RECORD_DTYPE
+from paceline.store.writer import RunWriter
+from paceline.train.recorder import Kind
+
+START_S = 2.0
+SECONDS = {Kind.DATA: 0.0002, Kind.PULL: 0.002, Kind.COMPUTE: 0.006, Kind.PUSH: 0.001}
+"""What the phases of a step take; every step is as long."""
+STEP_S = 0.01
+RECORDS_PER_STEP = len(SECONDS) + 1
+EVAL_EVERY = 100
+
+
+def store_run(
+    runs: Path,
+    *,
+    name: str = "made",
+    steps: int = 300,
+    end: tuple[str, str | None] | None = ("ok", None),
+    incident: str | None = None,
+    data: str = "made up",
+    pace: float = 1.0,
+    sample_hz: float = 10.0,
+    **fields: Any,
+) -> RunPaths:
+    """A finished run of `steps` steps a worker; with no `end` one whose controller was killed."""
+    fields = {"workload": "logreg", "strategy": "ps-async", "layout": "pw w", "stop": ["steps=1000"], **fields}
+    (plan,) = pipeline.plan(experiment(fields))
+    writer = RunWriter(runs, name, plan)
+    writer.event("created", t_s=0.0, **_created(plan, data))
+    hosts = dict.fromkeys(place.host for place in plan.places)
+    for host in hosts:
+        writer.event("joined", t_s=0.1, host=host, cores=4, memory_bytes=8_000_000_000, network="host")
+        writer.add(ClockOffset(host, 0, 0))
+    writer.event("go", t_s=START_S)
+    length = STEP_S / pace
+    for index, place in enumerate(plan.workers):
+        writer.add(TaskAdded(place.task, place.host))
+        for data_ in _records(steps, length, chief=index == 0, workers=len(plan.workers)):
+            writer.add(TaskRecords(place.task, data_))
+    ended_s = START_S + steps * length
+    for number, host in enumerate(hosts):
+        writer.add(HostSamples(host, _samples(ended_s, sample_hz, number) if steps else []))
+    if incident:
+        writer.event("incident", t_s=START_S + 0.5, what=incident, task="w0", host="h1")
+    if end:
+        for place in plan.workers if steps and end[0] == "ok" else ():
+            writer.event("finished", t_s=ended_s, task=place.task, **_outcome(steps, ended_s))
+        writer.event("ended", t_s=ended_s, status=end[0], reason=end[1])
+    writer.close()
+    if end:
+        stored = StoredRun(writer.paths)
+        stored.write_result(summarize(stored))
+    writer.release()
+    return writer.paths
+
+
+def result_of(paths: RunPaths) -> Result:
+    result = StoredRun(paths).result
+    assert result
+    return result
+
+
+def _created(plan: RunPlan, data: str) -> dict[str, Any]:
+    return {
+        "spec": msgspec.to_builtins(plan.spec) | {"stop": [str(rule) for rule in plan.spec.stop]},
+        "key": "key",
+        "size": plan.size,
+        "transport": plan.transport,
+        "layout": str(plan.layout),
+        "places": msgspec.to_builtins(plan.places),
+        "synchronous": plan.synchronous,
+        "trains": plan.trains,
+        "data": data,
+        "started_at": "2026-01-02T03:04:05+00:00",
+    }
+
+
+def _outcome(steps: int, ended_s: float) -> dict[str, Any]:
+    return {
+        "steps": steps, "started_s": START_S, "ended_s": ended_s, "loss": 0.25, "accuracy": 0.925, "auc": None,
+        "value": None, "reached": "loss=0.3", "reached_s": ended_s, "reached_update": steps, "fetched_bytes": 0,
+    }  # fmt: skip
+
+
+def _records(steps: int, length: float, *, chief: bool, workers: int, chunk: int = 500_000) -> Iterator[bytes]:
+    for first in range(0, steps, chunk):
+        yield _chunk(np.arange(first, min(first + chunk, steps)), length, chief=chief, workers=workers)
+
+
+def _chunk(numbers: "np.ndarray[Any, Any]", length: float, *, chief: bool, workers: int) -> bytes:
+    records = np.zeros((len(numbers), RECORDS_PER_STEP), RECORD_DTYPE)
+    records["staleness"] = -1
+    records["step"] = numbers[:, None]
+    begun = ((START_S + numbers * length) * 1e9).astype(np.uint64)
+    offset = 0
+    for column, (kind, seconds) in enumerate(SECONDS.items()):
+        lasted = int(seconds * length / STEP_S * 1e9)
+        one = records[:, column]
+        one["kind"], one["start_ns"], one["duration_ns"], one["value"] = kind, begun + offset, lasted, np.nan
+        offset += lasted
+    whole = records[:, -1]
+    whole["kind"], whole["start_ns"], whole["duration_ns"] = Kind.STEP, begun, int(length * 1e9)
+    whole["update"] = (numbers + 1) * workers
+    whole["staleness"] = numbers % workers
+    whole["value"] = 2.0 / np.sqrt(1 + numbers)
+    flat = records.reshape(-1)
+    if chief:
+        tests = whole[EVAL_EVERY - 1 :: EVAL_EVERY].copy()
+        tests["kind"], tests["duration_ns"], tests["value2"] = Kind.EVAL, 1000, 1 - tests["value"] / 2
+        flat = np.concatenate([flat, tests])
+    return flat.tobytes()
+
+
+def _samples(end_s: float, hz: float, number: int) -> list[HostSample]:
+    return [
+        HostSample(
+            t_ns=int(i / hz * 1e9),
+            cpu_s=0.75 * i / hz,
+            cores_busy_s=[0.5 * i / hz] * 4,
+            memory_bytes=300_000_000 + number,
+            external=LinkCount(rx_bytes=int(5e6 * i / hz), tx_bytes=int(3e6 * i / hz)),
+            loopback=LinkCount(rx_bytes=int(2e6 * i / hz), tx_bytes=int(2e6 * i / hz)),
+            disk_read_bytes=int(1e6 * i / hz),
+            disk_write_bytes=i,
+            tasks=[],
+        )
+        for i in range(int(end_s * hz) + 1)
+    ]

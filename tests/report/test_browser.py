@@ -1,0 +1,124 @@
+"""The page in a real browser: it draws, it can be used, and it fits screens wide and narrow."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paceline.cli.main import run_command
+from paceline.store.paths import RunPaths
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+Page = Any
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        # Without its sandbox, which root in a container cannot have; the page is our own.
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def report(runs: Path, sweep: list[RunPaths], tmp_path: Path) -> str:
+    out = tmp_path / "report.html"
+    assert run_command(["report", "sweep", "--runs", str(runs), "--out", str(out)]) == 0
+    return out.as_uri()
+
+
+def opened(browser: Any, url: str, width: int, complaints: list[str]) -> Page:
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda line: complaints.append(line.text) if line.type in ("error", "warning") else None)
+    page.on("request", lambda request: complaints.append(request.url) if request.url.startswith("http") else None)
+    page.goto(url)
+    return page
+
+
+def see(page: Page, key: str) -> Any:
+    """Scroll to a figure and wait until it is drawn."""
+    plot = page.locator(f"#{key}-plot")
+    plot.scroll_into_view_if_needed()
+    page.wait_for_selector(f"#{key}-plot .main-svg")
+    return plot
+
+
+def draw_all(page: Page) -> int:
+    keys = page.eval_on_selector_all(
+        ".plot", "plots => plots.filter(p => p.offsetParent).map(p => p.id.replace(/-plot$/, ''))"
+    )
+    for key in keys:
+        see(page, key)
+    return len(keys)
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_everything_is_drawn_without_a_complaint_and_fits(browser: Any, report: str, width: int) -> None:
+    complaints: list[str] = []
+    page = opened(browser, report, width, complaints)
+    assert draw_all(page) >= 10
+    assert page.title() == "sweep: Paceline report"
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert complaints == []
+    page.close()
+
+
+def test_a_trace_can_be_switched_off(browser: Any, report: str) -> None:
+    page = opened(browser, report, 1280, [])
+    plot = see(page, "all-scaling")
+    shown = "document.getElementById('all-scaling-plot')._fullData.filter(trace => trace.visible === true).length"
+    before = page.evaluate(shown)
+    plot.locator(".legendtoggle").first.click()
+    page.wait_for_function(f"wanted => {shown} === wanted", arg=before - 1)
+    page.close()
+
+
+def test_the_timeline_can_be_zoomed_and_moved_to_other_steps(browser: Any, report: str) -> None:
+    page = opened(browser, report, 1280, [])
+    plot = see(page, "run-0-timeline")
+    span = "plot => plot._fullLayout.xaxis.range"
+    before = plot.evaluate(span)
+    area = plot.locator(".nsewdrag").first.bounding_box()
+    middle = area["y"] + area["height"] / 2
+    page.mouse.move(area["x"] + area["width"] * 0.4, middle)
+    page.mouse.down()
+    page.mouse.move(area["x"] + area["width"] * 0.5, middle, steps=5)
+    page.mouse.up()
+    page.wait_for_function(
+        "width => { const r = document.getElementById('run-0-timeline-plot')._fullLayout.xaxis.range;"
+        " return r[1] - r[0] < 0.3 * width; }",
+        arg=before[1] - before[0],
+    )
+    buttons = page.locator("figure:has(#run-0-timeline-plot) button")
+    buttons.filter(has_text="last steps").click()
+    page.wait_for_function(
+        "end => document.getElementById('run-0-timeline-plot')._fullLayout.xaxis.range[0] > end", arg=before[1]
+    )
+    assert buttons.filter(has_text="last steps").get_attribute("aria-pressed") == "true"
+    page.close()
+
+
+def test_another_run_can_be_chosen(browser: Any, report: str) -> None:
+    page = opened(browser, report, 1280, [])
+    page.select_option("#run-choice", "run-1")
+    assert page.locator("#run-0").is_hidden()
+    see(page, "run-1-quality")
+    page.close()
+
+
+def test_curves_go_over_updates_examples_and_seconds(browser: Any, report: str) -> None:
+    page = opened(browser, report, 1280, [])
+    plot = see(page, "run-0-quality")
+    for name, title in (("examples", "examples"), ("seconds", "seconds of training"), ("updates", "updates")):
+        page.locator("figure:has(#run-0-quality-plot) button").filter(has_text=name).click()
+        page.wait_for_function(
+            "title => document.getElementById('run-0-quality-plot')._fullLayout.xaxis.title.text === title", arg=title
+        )
+    assert plot.evaluate("plot => plot._fullData.length") >= 3
+    page.close()

@@ -1,0 +1,98 @@
+import csv
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from paceline.cli.main import run_command
+from paceline.report.export import as_csv, as_markdown
+from paceline.report.gather import gather
+from paceline.store.paths import RunPaths
+from report.stored import store_run
+
+
+def test_several_formats_are_files_side_by_side(
+    runs: Path, sweep: list[RunPaths], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "paper.html"
+    assert run_command(["report", "sweep", "--runs", str(runs), "--out", str(out), "--format", "html,md,csv,json"]) == 0
+    assert capsys.readouterr().out.split() == [
+        str(tmp_path / f"paper.{kind}") for kind in ("html", "md", "csv", "json")
+    ]
+
+
+def test_the_name_of_the_file_comes_from_the_runs(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(runs.parent)
+    store_run(runs)
+    assert run_command(["report", "latest", "--format", "json"]) == 0
+    assert capsys.readouterr().out.strip() == "made-1-report.json"
+
+
+def test_json_is_a_list_of_what_show_prints(
+    runs: Path, sweep: list[RunPaths], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "all.json"
+    assert run_command(["report", "sweep", "--runs", str(runs), "--out", str(out), "--format", "json"]) == 0
+    capsys.readouterr()
+    run_command(["show", "sweep-3", "--runs", str(runs), "--json"])
+    shown = capsys.readouterr().out.strip()
+    assert shown in out.read_text()
+    assert json.loads(out.read_text())[2] == json.loads(shown)
+
+
+def test_csv_has_a_row_a_run_and_a_column_a_figure(sweep: list[RunPaths]) -> None:
+    results = gather("sweep", sweep).results
+    rows = list(csv.DictReader(StringIO(as_csv(results))))
+    assert len(rows) == len(sweep)
+    for row, result in zip(rows, results, strict=True):
+        assert float(row["examples_per_s"]) == result.examples_per_s
+        assert float(row["final.loss"]) == result.final.loss
+        assert float(row["workers.w0.phases.compute"]) == result.workers[0].phases["compute"]
+        assert float(row["hosts.h1.external.rx_mb_s_mean"]) == result.hosts[0].external.rx_mb_s_mean
+    assert rows[0]["workers.w2.steps"] == ""
+
+
+def test_a_spreadsheet_gets_no_formula_from_a_name(runs: Path) -> None:
+    (row,) = csv.DictReader(StringIO(as_csv(gather("x", [store_run(runs, data="=1+1")]).results)))
+    assert row["data"] == "'=1+1"
+
+
+def test_markdown_has_answer_verdicts_and_tables(sweep: list[RunPaths]) -> None:
+    text = as_markdown(gather("sweep", sweep))
+    headings = [line for line in text.splitlines() if line.startswith("#")]
+    assert headings[:3] == ["# sweep", "## The answer", "## What set the pace"]
+    assert headings[-1] == "### Per-host averages"
+    widths = {
+        line.count("|")
+        for line in text.split("### Iterations per worker")[1].split("###")[0].splitlines()
+        if "|" in line
+    }
+    assert len(widths) == 1
+
+
+def test_names_in_markdown_are_text(runs: Path) -> None:
+    text = as_markdown(gather("x", [store_run(runs, end=("failed", "<b> | *x* [y](z)"))]))
+    assert r"&lt;b> \| \*x\* \[y\](z)" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["made-1", "--format", "pdf"], "unknown format 'pdf'"),
+        (["made-1", "--format", ","], "--format is empty"),
+        (["made-9"], "unknown run 'made-9'"),
+        (["made-1", "--out", "no/such/place.html"], "there is no directory no/such"),
+        (["made-1", "--out", "."], "is a directory"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(
+    arguments: list[str], said: str, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store_run(runs)
+    assert run_command(["report", *arguments, "--runs", str(runs)]) == 2
+    line = capsys.readouterr().err
+    assert said in line
+    assert line.count("\n") == 1
