@@ -1,13 +1,20 @@
-"""PYTHONPATH=tests python -m ground_truth.run [NAME...]: runs cases and prints what was expected and what was found."""
+"""PYTHONPATH=tests python -m ground_truth.run [NAME...] [--record]: runs cases, prints what was expected and found.
+
+--record keeps those that are right beside this file, for tests without processes.
+"""
 
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 import paceline
 from ground_truth.cases import BY_NAME, Case
+from paceline.store.paths import RunPaths
 from paceline.store.result import Result
+
+RECORDED = Path(__file__).with_name("recorded")
 
 
 def run(case: Case, runs: Path) -> Result:
@@ -21,23 +28,39 @@ def is_right(case: Case, result: Result) -> bool:
     return result.status == "ok" and verdict.cause == case.cause and case.where in verdict.where
 
 
+def record(case: Case, result: Result) -> None:
+    """Only what the analysis reads."""
+    kept, paths = RECORDED / case.name, RunPaths(Path(result.dir))
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir(parents=True)
+    for file in (paths.spec, paths.events, paths.steps, paths.samples):
+        shutil.copy(file, kept)
+
+
 def main() -> None:
-    names, wrong = sys.argv[1:] or list(BY_NAME), 0
+    asked = [argument for argument in sys.argv[1:] if argument != "--record"]
+    wrong = 0
     with tempfile.TemporaryDirectory() as runs:
-        for name in names:
-            case = next(BY_NAME[one] for one in BY_NAME if one == name)
+        for case in [BY_NAME[name] for name in asked or BY_NAME]:
             result = run(case, Path(runs))
-            verdict, right = result.verdict, is_right(case, result)
+            right = is_right(case, result)
             wrong += not right
-            second = verdict.runner_up
-            print(
-                f"{'right' if right else 'WRONG'} {name}: {verdict.cause} at {verdict.where} {verdict.share:.0%} "
-                f"({verdict.confidence}), then {second.cause if second else '-'} {second.share if second else 0:.0%}",
-                flush=True,
-            )
-            if not right:
-                print(f"      {result.status} {result.reason or ''}", *verdict.evidence, sep="\n      ", flush=True)
-    print(f"{len(names) - wrong} of {len(names)} right")
+            _tell(case, result, right=right)
+            if right and "--record" in sys.argv:
+                record(case, result)
+    print(f"{len(asked or BY_NAME) - wrong} of {len(asked or BY_NAME)} right")
+
+
+def _tell(case: Case, result: Result, *, right: bool) -> None:
+    verdict = result.verdict
+    second = f"{verdict.runner_up.cause} {verdict.runner_up.share:.0%}" if verdict.runner_up else "-"
+    print(
+        f"{'right' if right else 'WRONG'} {case.name}: {verdict.cause}, {verdict.where}, {verdict.share:.0%} "
+        f"({verdict.confidence}), next {second}",
+        flush=True,
+    )
+    if not right:
+        print(f"      {result.status} {result.reason or ''}", *verdict.evidence, sep="\n      ", flush=True)
 
 
 if __name__ == "__main__":

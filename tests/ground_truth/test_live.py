@@ -1,0 +1,37 @@
+"""The verdict on runs whose pace is set by something known, because it was made so."""
+
+from pathlib import Path
+
+import pytest
+
+from ground_truth.cases import CASES, Case
+from ground_truth.run import run
+
+QUICK = {
+    "compute-torch", "network-torch-async", "server-torch-async", "straggler-torch-sync", "barrier-torch-sync",
+    "input-torch", "overhead-torch", "contention-one-core-async", "startup-torch", "imbalance-torch",
+}  # fmt: skip
+
+
+def _marked(case: Case) -> object:
+    marks = [] if case.name in QUICK else [pytest.mark.slow]
+    marks += [pytest.mark.netns] if case.spec.get("hosts") == "netns" else []
+    return pytest.param(case, id=case.name, marks=marks)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("case", [_marked(case) for case in CASES])
+def test_the_cause_that_was_made_is_named(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in case.env.items():
+        monkeypatch.setenv(name, value)
+    result = run(case, tmp_path)
+    assert result.status == "ok", result.reason
+    verdict = result.verdict
+    assert (verdict.cause, case.where in verdict.where) == (case.cause, True), verdict
+    assert verdict.evidence
+
+
+def test_every_cause_is_made_in_at_least_two_ways() -> None:
+    made = [case.cause for case in CASES]
+    assert {cause: made.count(cause) for cause in made if made.count(cause) < 2} == {}
+    assert {case.cause for case in CASES if case.name in QUICK} == set(made)

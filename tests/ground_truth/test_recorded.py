@@ -1,0 +1,25 @@
+"""The same from runs that were recorded: what the analysis makes of them needs no processes."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ground_truth.cases import BY_NAME
+from paceline.analyze.summary import summarize
+from paceline.store.paths import RunPaths
+from paceline.store.run import StoredRun
+
+RECORDED = sorted(path for path in Path(__file__).with_name("recorded").iterdir() if path.is_dir())
+
+
+@pytest.mark.parametrize("folder", RECORDED, ids=lambda path: path.name)
+def test_the_cause_that_was_made_is_named(folder: Path, tmp_path: Path) -> None:
+    case = BY_NAME[folder.name]
+    shutil.copytree(folder, tmp_path / folder.name)
+    verdict = summarize(StoredRun(RunPaths(tmp_path / folder.name))).verdict
+    assert (verdict.cause, case.where in verdict.where) == (case.cause, True), verdict
+
+
+def test_every_cause_was_recorded() -> None:
+    assert {BY_NAME[folder.name].cause for folder in RECORDED} == {case.cause for case in BY_NAME.values()}
