@@ -51,8 +51,8 @@ def beside(recipe: Recipe, observations: Sequence[Observation]) -> Beside:
     ours = _ours(recipe, observations)
     width = len(recipe.keys)
     theirs = {tuple(map(_word, row[:width])): row[width:] for row in recipe.rows}
-    # As the report has them, then what only we have.
-    order = [key for key in theirs if key in ours] + [key for key in ours if key not in theirs]
+    # As the report has them; with points of a curve of which it names a few, as they were measured.
+    order = [key for key in theirs if key in ours] if ours.keys() <= theirs.keys() else list(ours)
     rows = tuple(Row(key, _cells(ours[key], theirs.get(key))) for key in order)
     return Beside(rows, len(theirs) - sum(key in ours for key in theirs), _test_all(recipe, rows))
 
