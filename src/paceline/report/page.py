@@ -134,7 +134,7 @@ def _figure(key: str, figure: Figure) -> Html:
         tag("h3", figure.title, id=key),
         tag("figcaption", figure.reading),
         tag("div", *buttons, class_="views", role="group", aria_label="What to show") if len(names) > 1 else Html(),
-        tag("div", class_="plot", id=f"{key}-plot", style=f"min-height:{figure.height}px", role="img",
+        tag("div", class_="plot", id=f"{key}-plot", style=f"min-height:{figure.height}px", role="group",
             aria_label=figure.title),
         json_script(f"{key}-plot-data", data),
     )  # fmt: skip
