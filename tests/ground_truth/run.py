@@ -33,8 +33,11 @@ def record(case: Case, result: Result) -> None:
     kept, paths = RECORDED / case.name, RunPaths(Path(result.dir))
     shutil.rmtree(kept, ignore_errors=True)
     kept.mkdir(parents=True)
-    for file in (paths.spec, paths.events, paths.steps, paths.samples):
-        shutil.copy(file, kept)
+    for table in (paths.steps, paths.samples):
+        shutil.copy(table, kept)
+    for text in (paths.spec, paths.events):
+        # Where this file happens to be is of no interest.
+        (kept / text.name).write_text(text.read_text().replace(f"{RECORDED.parent}/", ""))
 
 
 def main() -> None:
