@@ -38,6 +38,8 @@ class _Goal(msgspec.Struct, frozen=True):
     scale: float = 1.0
     digits: int | None = None
     by_difference: bool = False
+    missing: str = "have no such figure"
+    """What is said of those without one."""
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -68,10 +70,14 @@ def _goals(groups: Sequence[Group]) -> list[_Goal]:
         def to_target(result: Result) -> float | None:
             return result.to_target_s if result.reached and result.reached.rule == rule else None
 
-        goals.append(_Goal(f"time to {rule}", "s", to_target, False, "times", "as fast as"))
+        goals.append(
+            _Goal(f"time to {rule}", "s", to_target, False, "times", "as fast as", missing="did not get there")
+        )
     goals.append(_Goal("updates/s", "updates/s", lambda r: r.updates_per_s, True, "times", "the pace of"))
     if any(result.batch for result in results):
-        examples = _Goal("examples/s", "examples/s", lambda r: r.examples_per_s, True, "times", "the pace of")
+        examples = _Goal(
+            "examples/s", "examples/s", lambda r: r.examples_per_s if r.batch else None, True, "times", "the pace of"
+        )
         goals += [examples, *_quality(results)]
     return goals
 
@@ -100,7 +106,7 @@ def _answer(goal: _Goal, ranked: Sequence[_Entry], *, without: int) -> Answer:
     if len(others) > 1:
         sentence += f"; {_ahead(goal, best, last)}, the last of {len(ranked)}"
     if without:
-        sentence += f"; {without} of {len(ranked) + without} configurations did not get there"
+        sentence += f"; {without} of {len(ranked) + without} configurations {goal.missing}"
     by = _distance(goal, best, second)
     return Answer(goal=goal.name, winner=best.title, sentence=f"{sentence}.", figure=figure, second=second.title, by=by)
 

@@ -75,6 +75,8 @@ def _marks(run: RunMaterial, row: int) -> list[Trace]:
     found = []
     for kind, name, symbol, number in (("step", "steps", "line-ns-open", 6), ("eval", "evaluations", "diamond", 3)):
         rows = run.steps.filter(pl.col("kind") == kind)
+        if not len(rows):
+            continue
         rows = rows.filter(pl.col("task") == rows["task"].min()).sort("t_s")
         every = -(-len(rows) // _MARKS) or 1
         rows = rows.gather_every(every)
@@ -92,7 +94,7 @@ def _marks(run: RunMaterial, row: int) -> list[Trace]:
                 "hovertemplate": "step %{customdata}",
             }
         )
-    return [trace for trace in found if trace["customdata"]]
+    return found
 
 
 def _layout(run: RunMaterial) -> Layout:
