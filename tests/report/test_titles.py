@@ -1,10 +1,10 @@
 from pathlib import Path
 
 import msgspec
-from report.stored import result_of, store_run
 
 from paceline.analyze.repeats import Group
 from paceline.report.titles import titles, without
+from report.stored import result_of, store_run
 
 
 def test_a_title_is_what_sets_a_configuration_apart(runs: Path) -> None:
