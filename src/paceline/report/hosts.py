@@ -40,6 +40,7 @@ def host_metrics(run: RunMaterial) -> Figure | None:
         reading=(
             "Solid lines are in or read, dotted ones out or written; the marks below are steps of the first worker "
             "and evaluations, red lines are incidents. 0 is the start of the training; double-click for the start-up."
+            + (" The network is the machine's, which all hosts share: it is drawn once." if shared else "")
         ),
         views=[View("", traces, _layout(run))],
         height=880,
