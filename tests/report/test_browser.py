@@ -109,6 +109,8 @@ def test_another_run_can_be_chosen(browser: Any, report: str) -> None:
     page.select_option("#run-choice", "run-1")
     assert page.locator("#run-0").is_hidden()
     see(page, "run-1-quality")
+    page.locator("nav a", has_text="Step timeline").click()
+    page.wait_for_selector("#run-1-timeline-plot .main-svg")
     page.close()
 
 

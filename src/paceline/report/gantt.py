@@ -27,7 +27,7 @@ def timeline(run: RunMaterial) -> Figure | None:
         title="Step timeline",
         reading=(
             "Each bar is a phase of a step, all tasks on one clock: drag to zoom to single steps, double-click to go "
-            "back. Gaps are time that no phase was recorded for."
+            f"back. Gaps are time that no phase was recorded for.{_about_fused(spans)}"
         ),
         views=[view for view in views if view.traces],
         height=130 + 44 * max(2, len(tasks)),
@@ -56,7 +56,10 @@ def shares_over_time(run: RunMaterial) -> Figure | None:
     return Figure(
         key="shares",
         title="Phases over the whole run",
-        reading=f"The wider a band, the more of the time in that stretch (of {bins}) went into the phase.{left_out}",
+        reading=(
+            f"The wider a band, the more of the time in that stretch (of {bins}) went into the phase."
+            f"{_about_fused(spans)}{left_out}"
+        ),
         views=[View("", traces, layout)],
         height=130 + 110 * len(tasks[:_MOST_TASKS]),
     )
@@ -131,6 +134,11 @@ def _areas(run: RunMaterial, shares: pl.DataFrame, row: int, explained: set[str]
                 }
             )
     return found
+
+
+def _about_fused(spans: pl.DataFrame) -> str:
+    has_some = bool((spans["kind"] == "fused").any())
+    return " Fused is one call of the framework that pulls, computes and pushes." if has_some else ""
 
 
 def _task_order(task: str) -> tuple[str, int]:

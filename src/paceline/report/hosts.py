@@ -40,6 +40,7 @@ def host_metrics(run: RunMaterial) -> Figure | None:
         reading=(
             "Solid lines are in or read, dotted ones out or written; the marks below are steps of the first worker "
             "and evaluations, red lines are incidents. 0 is the start of the training; double-click for the start-up."
+            + (" The network is the machine's, which all hosts share: it is drawn once." if shared else "")
         ),
         views=[View("", traces, _layout(run))],
         height=880,
@@ -75,6 +76,8 @@ def _marks(run: RunMaterial, row: int) -> list[Trace]:
     found = []
     for kind, name, symbol, number in (("step", "steps", "line-ns-open", 6), ("eval", "evaluations", "diamond", 3)):
         rows = run.steps.filter(pl.col("kind") == kind)
+        if not len(rows):
+            continue
         rows = rows.filter(pl.col("task") == rows["task"].min()).sort("t_s")
         every = -(-len(rows) // _MARKS) or 1
         rows = rows.gather_every(every)
@@ -92,7 +95,7 @@ def _marks(run: RunMaterial, row: int) -> list[Trace]:
                 "hovertemplate": "step %{customdata}",
             }
         )
-    return [trace for trace in found if trace["customdata"]]
+    return found
 
 
 def _layout(run: RunMaterial) -> Layout:

@@ -70,6 +70,12 @@
   if (choice) {
     choice.addEventListener("change", () => {
       document.querySelectorAll(".run").forEach((run) => { run.hidden = run.id !== choice.value; });
+      // The contents lead to the figures of the run that is shown; one it has not got leads to its head.
+      document.querySelectorAll('nav a[href^="#run-"]').forEach((link) => {
+        link.dataset.key = link.dataset.key || link.getAttribute("href").replace(/^#run-\d+/, "");
+        const wanted = choice.value + link.dataset.key;
+        link.setAttribute("href", "#" + (document.getElementById(wanted) ? wanted : choice.value));
+      });
     });
   }
 

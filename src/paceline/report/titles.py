@@ -12,7 +12,7 @@ _SPEAKS_FOR_ITSELF = ("workload", "engine", "strategy")
 def titles(groups: Sequence[Group]) -> list[str]:
     """One for each group, in their order."""
     apart = varied(groups) or _WHEN_ALONE
-    return [" ".join(part(group.first, name) for name in apart) for group in groups]
+    return [_joined(group, apart) or " ".join(part(group.first, name) for name in apart) for group in groups]
 
 
 def part(result: Result, name: str) -> str:
@@ -24,5 +24,13 @@ def part(result: Result, name: str) -> str:
 
 def without(group: Group, groups: Sequence[Group], *left_out: str) -> str:
     """A group's name but for some of what sets it apart."""
-    parts = [part(group.first, name) for name in varied(groups) if name not in left_out]
-    return " ".join(parts) or group.first.title
+    return _joined(group, [name for name in varied(groups) if name not in left_out]) or group.first.title
+
+
+def _joined(group: Group, names: Sequence[str]) -> str:
+    """What was not asked for goes without saying."""
+    return " ".join(part(group.first, name) for name in names if not _says_nothing(group.first, name))
+
+
+def _says_nothing(result: Result, name: str) -> bool:
+    return setting(result, name) in (("0",) if name == "batch" else ("", "-"))
