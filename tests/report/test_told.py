@@ -60,10 +60,3 @@ def test_one_configuration_has_figures_but_no_rival(runs: Path) -> None:
 
 def test_runs_that_failed_win_nothing(runs: Path) -> None:
     assert answers([Group((result_of(store_run(runs, end=("failed", "w0 died"))),))]) == []
-
-
-def test_what_trains_nothing_has_no_pace_of_examples(runs: Path) -> None:
-    base = result_of(store_run(runs))
-    others = [Group((of(base, batch=batch),)) for batch in (1, 2)]
-    product = Group((of(base, batch=0, examples_per_s=0.0),))
-    assert "1 of 3 configurations have no such figure" in by_goal(answers([*others, product]))["examples/s"].sentence
