@@ -12,6 +12,10 @@ from typing import Any
 
 import psutil
 
+from paceline.store.journal import TaskRecords, read
+from paceline.store.tables import decode
+from paceline.train.recorder import Kind
+
 DEADLINE_S = 90
 
 
@@ -38,10 +42,14 @@ class LiveRun:
 
     @property
     def directory(self) -> Path:
-        return next(iter(sorted(self.runs.iterdir())))
+        return self._directories[0]
+
+    @property
+    def _directories(self) -> list[Path]:
+        return sorted(path for path in self.runs.glob("*") if path.is_dir())
 
     def events(self) -> list[dict[str, Any]]:
-        if not self.runs.exists() or not any(self.runs.iterdir()):
+        if not self._directories:
             return []
         file = self.directory / "events.jsonl"
         lines = file.read_text().splitlines() if file.exists() else []
@@ -53,10 +61,15 @@ class LiveRun:
         def training() -> bool:
             assert self.process.poll() is None, self.process.communicate()
             started = any(event["event"] == "go" for event in self.events())
-            journal = self.directory / "journal.bin" if started else None
-            return bool(journal and journal.exists() and journal.stat().st_size > 20_000)
+            return started and self._steps_seen() > 20
 
         until(training, "the training to start")
+
+    def _steps_seen(self) -> int:
+        journal = self.directory / "journal.bin"
+        entries = read(journal) if journal.exists() else ()
+        records = [decode(entry.data)["kind"] for entry in entries if isinstance(entry, TaskRecords)]
+        return sum(int((kinds == Kind.STEP).sum()) for kinds in records)
 
     def pid_of(self, task: str) -> int:
         return int(next(e["pid"] for e in self.events() if e["event"] == "started" and e.get("task") == task))
