@@ -113,6 +113,7 @@ def test_memory_and_messages_carry_the_same(tmp_path: Path, title: str, strategy
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_all_reduced_gradients_are_the_same_through_memory_and_gloo(tmp_path: Path) -> None:
     """Large ones, over enough steps that both halves of the memory are written to again and again.
 
