@@ -191,12 +191,19 @@ def test_three_hosts_reach_each_other_and_the_machine_sees_nothing_of_it(token: 
     assert not traces(token)
 
 
+MOST_TRIES = 8
+
+
 @pytest.mark.parametrize("direction", ["sends", "receives"])
 def test_a_link_of_100mbit_holds_both_ways(token: str, direction: str) -> None:
     slow, fast = HostRequest(name="h1", link_bits_s=100_000_000), HostRequest(name="h2")
     with NetnsHosts().open(token, [slow, fast]) as (limited, other):
         sender, receiver = (limited, other) if direction == "sends" else (other, limited)
-        assert 10 < max(transfer(sender, receiver, megabytes=10) for _ in range(3)) < 12.5
+        rates = [transfer(sender, receiver, megabytes=10)]
+        # A machine that is held up for a moment sends less, never more.
+        while max(rates) <= 10 and len(rates) < MOST_TRIES:
+            rates.append(transfer(sender, receiver, megabytes=10))
+        assert 10 < max(rates) < 12.5
 
 
 def test_no_tenth_of_a_second_goes_over_the_link_rate(token: str) -> None:
@@ -213,12 +220,20 @@ def test_half_a_cpu_is_half_a_cpu_for_all_tasks_together(token: str) -> None:
         assert isinstance(host, NetnsHost)
         (group,) = host.cgroups
         _give_priority(Path(group).parent)
-        burners = [start(host, BURN, group) for _ in range(2)]
-        assert [said(burner) for burner in burners] == ["in", "in"]
-        for burner in burners:
-            tell(burner)
-        used = [float(burner.communicate()[0]) for burner in burners]
-        assert sum(used) == pytest.approx(0.5, rel=0.15)
+        used = [_burn_two(host, group)]
+        # A machine that is held up for a moment gives less, never more.
+        while max(used) < 0.425 and len(used) < MOST_TRIES:
+            used.append(_burn_two(host, group))
+        assert max(used) == pytest.approx(0.5, rel=0.15)
+
+
+def _burn_two(host: NetnsHost, group: str) -> float:
+    """The cores that two busy processes got together."""
+    burners = [start(host, BURN, group) for _ in range(2)]
+    assert [said(burner) for burner in burners] == ["in", "in"]
+    for burner in burners:
+        tell(burner)
+    return sum(float(burner.communicate()[0]) for burner in burners)
 
 
 def _give_priority(group: Path) -> None:
