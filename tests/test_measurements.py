@@ -31,7 +31,7 @@ def namespaces_of(run: LiveRun) -> dict[str, str]:
 
 
 @pytest.mark.netns
-@pytest.mark.parametrize("engine", ["torch", "tensorflow"])
+@pytest.mark.parametrize("engine", ["torch", pytest.param("tensorflow", marks=pytest.mark.slow)])
 def test_network_figures_agree_with_ip_s_link(tmp_path: Path, engine: str) -> None:
     run = LiveRun(
         tmp_path / "runs", "--engine", engine, "--strategy", "ps-async", "--layout", "p w w", "--hosts", "netns",

@@ -42,7 +42,7 @@ CASES = [
     case("server-tensorflow", "server", "ps0 on h1", engine="tensorflow", strategy="ps-async", layout="p w w",
          cpus="0.1 - -", **BOX),
     # One worker that gets next to no CPU, and others that must wait for it.
-    case("straggler-torch-sync", "straggler", "w1 on h3", strategy="ps-sync", layout="p w w", cpus="- - 0.1", **BOX),
+    case("straggler-torch-sync", "straggler", "w1 on h3", strategy="ps-sync", layout="p w w", cpus="- - 0.25", **BOX),
     case("straggler-allreduce", "straggler", "w1 on h2", workload="lenet", strategy="allreduce", layout="w w",
          cpus="0.8 0.25", stop="seconds=8", **BOX),
     case("straggler-tensorflow", "straggler", "w0 on h2", engine="tensorflow", strategy="ps-sync", layout="p w w",

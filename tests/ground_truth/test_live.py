@@ -9,7 +9,7 @@ from ground_truth.run import run
 
 QUICK = {
     "compute-torch", "network-torch-async", "server-torch-async", "straggler-torch-sync", "barrier-torch-sync",
-    "input-torch", "overhead-torch", "contention-one-core-async", "startup-torch", "imbalance-torch",
+    "input-torch", "overhead-torch", "contention-one-core-async", "startup-torch", "imbalance-servers",
 }  # fmt: skip
 
 

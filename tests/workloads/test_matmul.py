@@ -138,7 +138,7 @@ def test_an_epoch_is_one_product(tmp_path: Path) -> None:
 
 
 @pytest.mark.netns
-@pytest.mark.parametrize("engine", ["torch", "tensorflow"])
+@pytest.mark.parametrize("engine", ["torch", pytest.param("tensorflow", marks=pytest.mark.slow)])
 def test_on_a_slow_link_it_pays_to_have_partners_together(tmp_path: Path, engine: str) -> None:
     together, apart = (
         compute(
