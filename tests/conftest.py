@@ -1,18 +1,16 @@
 """Real runs for tests: the same pipeline as the command line's, into a directory of the test's own."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import paceline
+from live import RunOne
 from paceline.errors import HostError
 from paceline.hosts.kind import HostRequest
 from paceline.hosts.registry import HOSTS
 from paceline.store.result import Result
-
-RunOne = Callable[..., Result]
 
 
 def why_no_netns() -> str | None:

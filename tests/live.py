@@ -13,10 +13,13 @@ from typing import Any
 import psutil
 
 from paceline.store.journal import TaskRecords, read
+from paceline.store.result import Result
 from paceline.store.tables import decode
 from paceline.train.recorder import Kind
 
 DEADLINE_S = 90
+RunOne = Callable[..., Result]
+"""What the fixture `run_one` gives."""
 
 
 def until(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:

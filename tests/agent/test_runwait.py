@@ -13,6 +13,7 @@ from paceline.agent.counters import Links, ProcessCount
 from paceline.agent.portable import PortableHost
 from paceline.agent.protocol import LinkCount, TaskSample
 from paceline.agent.sampler import Sampler
+from talk import said, tell
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts it")
 # Scripts say a line when they are there, do the next thing for each line they are told, and say what it took.
@@ -75,17 +76,6 @@ def start() -> Iterator[Start]:
     for process in started:
         process.kill()
         process.communicate()
-
-
-def said(process: subprocess.Popen[str]) -> str:
-    assert process.stdout
-    return process.stdout.readline().strip()
-
-
-def tell(process: subprocess.Popen[str]) -> None:
-    assert process.stdin
-    process.stdin.write("\n")
-    process.stdin.flush()
 
 
 def run_waits(sampler: Sampler) -> dict[str, float]:

@@ -22,6 +22,7 @@ from paceline.agent.protocol import HostSample, LinkCount
 from paceline.agent.sampler import Sampler
 from paceline.hosts.kind import HostRequest
 from paceline.hosts.netns import NetnsHost, NetnsHosts, enter
+from talk import said, tell
 
 # Every script says one line when it is done, and then waits to be told to end.
 WAIT = "\nprint('done', flush=True); sys.stdin.read()"
@@ -82,17 +83,6 @@ def start() -> Iterator[Start]:
 def counters(request: pytest.FixtureRequest) -> HostCounters:
     made: HostCounters = request.param()
     return made
-
-
-def said(process: subprocess.Popen[str]) -> str:
-    assert process.stdout
-    return process.stdout.readline().strip()
-
-
-def tell(process: subprocess.Popen[str]) -> None:
-    assert process.stdin
-    process.stdin.write("\n")
-    process.stdin.flush()
 
 
 def end(process: subprocess.Popen[str]) -> None:

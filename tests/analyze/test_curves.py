@@ -4,7 +4,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from conftest import RunOne
+from live import RunOne
 from paceline.analyze.curves import curves_of, learning_curves, staleness_histogram
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun

@@ -119,12 +119,3 @@ def test_windows_are_the_first_the_slowest_an_even_choice_and_the_last() -> None
 def test_a_short_run_is_one_window_and_none_without_steps() -> None:
     assert [window.name for window in timeline.windows(table(*even_steps(4)), steps_each=10)] == ["first steps"]
     assert timeline.windows(table().clear(), steps_each=10) == []
-
-
-def test_the_training_begins_when_the_first_worker_did() -> None:
-    go = {"event": "go", "t_s": 3.0}
-    done = [{"event": "finished", "started_s": started} for started in (3.2, 3.1, None)]
-    steps = table({"t_s": 4.0})
-    assert timeline.training_start_s([go, *done], steps) == 3.1
-    assert timeline.training_start_s([go], steps) == 3.0
-    assert timeline.training_start_s([], steps) == 4.0

@@ -17,6 +17,7 @@ from paceline.hosts import cgroup, claim, iproute, leftovers, netns
 from paceline.hosts.box import downlink, uplink
 from paceline.hosts.kind import Host, HostRequest
 from paceline.hosts.netns import NetnsHost, NetnsHosts, enter
+from talk import said, tell
 
 needs_root = [
     pytest.mark.netns,
@@ -110,17 +111,6 @@ def start(host: Host, script: str, *arguments: object) -> subprocess.Popen[str]:
     assert isinstance(host, NetnsHost)
     argv = enter(host.namespace, [sys.executable, "-c", script, *map(str, arguments)])
     return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def said(process: subprocess.Popen[str]) -> str:
-    assert process.stdout
-    return process.stdout.readline().strip()
-
-
-def tell(process: subprocess.Popen[str]) -> None:
-    assert process.stdin
-    process.stdin.write("\n")
-    process.stdin.flush()
 
 
 def transfer(sender: Host, receiver: Host, megabytes: int) -> float:

@@ -102,7 +102,10 @@ def _outcomes(run: StoredRun) -> dict[str, Event]:
 def _start_s(run: StoredRun, outcomes: dict[str, Event]) -> float:
     go = run.first("go")
     starts = [event["started_s"] for event in outcomes.values() if event["started_s"]]
-    return min(starts) if starts else go["t_s"] if go else 0.0
+    if starts or go:
+        return float(min(starts) if starts else go["t_s"] if go else 0.0)
+    # Events may be lost where steps are not.
+    return float(run.steps["t_s"].min() or 0.0) if len(run.steps) else 0.0  # type: ignore[arg-type]
 
 
 class _Training:

@@ -29,15 +29,6 @@ class Window(msgspec.Struct, frozen=True):
     end_s: float
 
 
-def training_start_s(events: Sequence[dict[str, Any]], steps: pl.DataFrame) -> float:
-    """When the training began on the run's clock, as the result counts it."""
-    starts = [event["started_s"] for event in events if event["event"] == "finished" and event.get("started_s")]
-    opened = [event["t_s"] for event in events if event["event"] == "go"]
-    if starts or opened:
-        return float(min(starts or opened))
-    return float(steps["t_s"].min() or 0.0) if len(steps) else 0.0  # type: ignore[arg-type]
-
-
 def host_rates(samples: pl.DataFrame) -> pl.DataFrame:
     """One row per host and sample but its first: rates since the sample before, and memory at that moment."""
     elapsed = pl.col("t_s").diff().over("host")

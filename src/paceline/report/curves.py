@@ -14,6 +14,7 @@ from paceline.report.material import RunMaterial
 _POINTS_PER_RUN = 4_000
 _PACE_BINS = 150
 _LOG_FROM = 50
+_COLUMNS = {"updates": "update", "examples": "examples", "seconds": "seconds"}
 _AXES = {"updates": "updates", "examples": "examples", "seconds": "seconds of training"}
 
 
@@ -21,10 +22,10 @@ class TestCurve:
     """What the chief's evaluations said, and where in the run they were."""
 
     def __init__(self, run: RunMaterial) -> None:
-        tests = run.steps.filter(pl.col("kind") == "eval").sort("t_s")
-        self.at = {by: _x(run, tests, by) for by in _AXES}
+        tests = run.curves.filter(pl.col("kind") == "eval")
+        self.at = {by: tests[column].to_numpy() for by, column in _COLUMNS.items()}
         self.loss = tests["loss"].to_numpy()
-        self.percent = tests["accuracy"].to_numpy() * 100
+        self.percent = tests["accuracy"].cast(pl.Float64).fill_null(float("nan")).to_numpy() * 100
         self.accurate = bool(np.isfinite(self.percent).any())
 
     def traces(self, by: str, name: str, style: dict[str, Any]) -> list[Trace]:
@@ -38,14 +39,14 @@ class TestCurve:
 
 def quality(run: RunMaterial) -> Figure | None:
     """Training loss of every worker, test loss and accuracy by the chief."""
-    losses = _thinned(run.steps.filter((pl.col("kind") == "step") & pl.col("loss").is_finite()))
+    losses = _thinned(run.curves.filter((pl.col("kind") == "step") & pl.col("loss").is_finite()))
     tests = TestCurve(run)
     if not losses and not len(tests.loss):
         return None
     every = np.concatenate([tests.loss, *(mine["loss"].to_numpy() for mine in losses.values())])
     views = []
     for by in _AXES:
-        traces = [_training(run, task, mine, by, n) for n, (task, mine) in enumerate(losses.items())]
+        traces = [_training(task, mine, by, n) for n, (task, mine) in enumerate(losses.items())]
         traces += tests.traces(by, "test", {"color": colour(0)})
         views.append(View(by, traces, _layout(every, by, tests.accurate)))
     return Figure(
@@ -125,17 +126,17 @@ def _pace_trace(name: str, table: pl.DataFrame, line: dict[str, Any]) -> Trace:
 def _thinned(losses: pl.DataFrame) -> dict[str, pl.DataFrame]:
     count = max(1, losses["task"].n_unique())
     found = {}
-    for (task,), mine in losses.sort("step").group_by("task", maintain_order=True):
+    for (task,), mine in losses.group_by("task", maintain_order=True):
         found[str(task)] = mine[downsampled(mine["loss"].to_numpy(), max(100, _POINTS_PER_RUN // count))]
     return dict(sorted(found.items()))
 
 
-def _training(run: RunMaterial, task: str, losses: pl.DataFrame, by: str, number: int) -> Trace:
+def _training(task: str, losses: pl.DataFrame, by: str, number: int) -> Trace:
     return {
         "type": "scatter",
         "mode": "lines",
         "name": f"{label(task)} training",
-        "x": packed(_x(run, losses, by)),
+        "x": packed(losses[_COLUMNS[by]].to_numpy()),
         "y": packed(losses["loss"].to_numpy(), "f4"),
         "line": {"color": colour(number + 1), "dash": dash(number + 1), "width": 1},
         "opacity": 0.75,
@@ -148,11 +149,3 @@ def _layout(losses: "np.ndarray[Any, Any]", by: str, accurate: bool) -> Layout:
     if len(known) and known.max() > _LOG_FROM * known.min():
         layout["yaxis"]["type"] = "log"
     return layout
-
-
-def _x(run: RunMaterial, table: pl.DataFrame, by: str) -> "np.ndarray[Any, Any]":
-    if by == "seconds":
-        return (table["t_s"] + table["duration_s"]).to_numpy() - run.start_s
-    per_update = run.result.examples / max(1, run.result.updates) if by == "examples" else 1
-    updates: np.ndarray[Any, Any] = table["update"].to_numpy() * per_update
-    return updates

@@ -4,7 +4,9 @@ from functools import cached_property
 
 import polars as pl
 
-from paceline.analyze.timeline import phase_spans, training_start_s
+from paceline.analyze.curves import learning_curves
+from paceline.analyze.summary import training_start_s
+from paceline.analyze.timeline import phase_spans
 from paceline.report.per_host import Machine
 from paceline.store.paths import RunPaths
 from paceline.store.result import Result
@@ -29,11 +31,15 @@ class RunMaterial:
     @cached_property
     def start_s(self) -> float:
         """When the training began, on the run's clock: 0 in all figures."""
-        return training_start_s(self._stored.events, self.steps)
+        return training_start_s(self._stored)
 
     @cached_property
     def synchronous(self) -> bool:
         return bool((self._stored.first("created") or {}).get("synchronous"))
+
+    @cached_property
+    def curves(self) -> pl.DataFrame:
+        return learning_curves(self._stored, self.result)
 
     @cached_property
     def spans(self) -> pl.DataFrame:

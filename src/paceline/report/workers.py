@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from paceline.analyze.curves import staleness_histogram
 from paceline.analyze.phases import PHASE_NAMES
 from paceline.report.figure import PHASE_COLOURS, Figure, Layout, Trace, View, bars_height, colour, packed
 from paceline.report.html import label
@@ -50,14 +51,15 @@ def steps_per_worker(result: Result) -> Figure | None:
 
 
 def staleness(run: RunMaterial) -> Figure | None:
-    known = run.steps.filter((pl.col("kind") == "step") & (pl.col("staleness") >= 0)).select("task", "staleness")
+    known = staleness_histogram(run.steps)
     if not len(known) or not known["staleness"].max():
         return None
     width = -(-(int(known["staleness"].max()) + 1) // _STALENESS_BARS)  # type: ignore[arg-type]
-    counts = known.group_by("task", (pl.col("staleness") // width * width).alias("from")).len().sort("task", "from")
+    by_class = known.group_by("task", (pl.col("staleness") // width * width).alias("from"))
+    counts = by_class.agg(pl.col("steps").sum()).sort("task", "from")
     traces = []
     for number, ((task,), mine) in enumerate(counts.group_by("task", maintain_order=True)):
-        shares = mine["len"] / mine["len"].sum() * 100
+        shares = mine["steps"] / mine["steps"].sum() * 100
         traces.append(
             {
                 "type": "bar",

@@ -84,13 +84,17 @@ class Outcome(msgspec.Struct, kw_only=True):
     diverged: bool = False
 
 
+Peers = dict[str, dict[str, str]]
+"""Where tasks listen, by task and purpose."""
+
+
 class Rendezvous(Protocol):
     """How a task finds its peers and starts with them."""
 
     halted: threading.Event
     """Set when the user wants the run to end early, in good order."""
 
-    def meet(self, addresses: dict[str, str]) -> dict[str, dict[str, str]]:
+    def meet(self, addresses: dict[str, str]) -> Peers:
         """Tell where this task listens; returns everyone's addresses, by task, once all have told."""
         ...
 

@@ -12,13 +12,10 @@ from typing import Any, Protocol, TypeAlias
 import torch
 import torch.distributed as dist
 
-from paceline.engines.torch.group import Peers
-from paceline.engines.torch.memory import Segment, neighbours_vector
+from paceline.engines.torch.memory import SEGMENT, Segment, neighbours_vector
 from paceline.engines.torch.network import Network
-from paceline.train.context import Job
+from paceline.train.context import Job, Peers
 
-SEGMENT = "memory"
-"""Where a worker's segment is, among its addresses."""
 _WORTH_SHARING = 2**20
 """Of a smaller bucket most of the time is spent on waking each other up, which memory does not spare."""
 Sum: TypeAlias = "torch.futures.Future[torch.Tensor]"

@@ -9,9 +9,8 @@ import psutil
 import torch.distributed as dist
 
 from paceline.engines.ports import listening_socket
-from paceline.train.context import TaskContext
+from paceline.train.context import Peers, TaskContext
 
-Peers = dict[str, dict[str, str]]
 _PATIENCE = timedelta(seconds=600)
 
 

@@ -12,6 +12,8 @@ import numpy as np
 from paceline.errors import RunError
 from paceline.workloads.parameters import Vector
 
+SEGMENT = "memory"
+"""Where a task's segment is, among its addresses."""
 _POPULATE = getattr(mmap, "MAP_POPULATE", 0)
 
 

@@ -8,15 +8,12 @@ after every worker has pushed its gradient, and so is done with it, so there is 
 import numpy as np
 
 from paceline.engines.torch.lanes import ServerLanes, lanes_of
-from paceline.engines.torch.memory import Segment, neighbours_vector
+from paceline.engines.torch.memory import SEGMENT, Segment, neighbours_vector
 from paceline.engines.torch.wire import Buffer, WireError, Worker
-from paceline.train.context import Job
+from paceline.train.context import Job, Peers
 from paceline.workloads.parameters import Vector
 
-SEGMENT = "memory"
-"""Where a worker's segment is, among its addresses."""
 _CHIEF = "w0"
-Peers = dict[str, dict[str, str]]
 
 
 class WorkerSide:

@@ -15,7 +15,7 @@ from paceline.engines.torch.buckets import cut, homes
 from paceline.engines.torch.descent import BlockDescent
 from paceline.engines.torch.lanes import Indices, WorkerLanes
 from paceline.engines.torch.link import ServerLink, connect
-from paceline.engines.torch.neighbours import SEGMENT
+from paceline.engines.torch.memory import SEGMENT
 from paceline.engines.torch.wire import Buffer, Op, Reply, Request
 from paceline.train.context import TaskContext
 from paceline.train.recorder import Kind, clock_ns

@@ -1,0 +1,30 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from paceline.analyze.summary import training_start_s
+from paceline.store.paths import RunPaths
+from paceline.store.run import StoredRun
+from paceline.store.tables import STEPS_SCHEMA
+
+
+def start_of(folder: Path, *events: dict[str, Any]) -> float:
+    """Of a run with these events, whose first step began at 4 s."""
+    paths = RunPaths(folder)
+    step = dict.fromkeys(STEPS_SCHEMA) | {"task": "w0", "kind": "step", "step": 0, "t_s": 4.0, "duration_s": 0.1}
+    pl.DataFrame([step], schema=STEPS_SCHEMA).write_parquet(paths.steps)
+    places = [{"task": task, "role": "w"} for task in ("w0", "w1", "w2")]
+    lines = [{"event": "created", "t_s": 0.0, "places": [*places, {"task": "ps0", "role": "ps"}]}, *events]
+    paths.events.write_text("\n".join(map(json.dumps, lines)))
+    return training_start_s(StoredRun(paths))
+
+
+def test_the_training_begins_when_the_first_worker_did(tmp_path: Path) -> None:
+    go = {"event": "go", "t_s": 3.0}
+    started = {"w0": 3.2, "w1": 3.1, "w2": None, "ps0": 3.05}
+    done = [{"event": "finished", "t_s": 9.0, "task": task, "started_s": at} for task, at in started.items()]
+    assert start_of(tmp_path, go, *done) == 3.1
+    assert start_of(tmp_path, go) == 3.0
+    assert start_of(tmp_path) == 4.0
