@@ -92,16 +92,19 @@ class Moment:
         worker = self.workers.get(task)
         if worker is None or not len(records):
             return
-        steps = records[records["kind"] == Kind.STEP]
+        kinds = records["kind"]
+        steps = records[kinds == Kind.STEP]
         if len(steps):
             last = steps[-1]
             worker.steps += len(steps)
             worker.update, worker.loss = int(last["update"]), float(last["value"])
             self._set_pace(worker, int(last["start_ns"] + last["duration_ns"]))
             _count_staleness(worker, steps["staleness"])
-        worker.phases = _shares(_seconds(records))
-        worker.phase_s = _added(worker.phase_s, _seconds(records[records["flags"] == 0]))
-        evaluations = records[records["kind"] == Kind.EVAL]
+        seconds = _seconds(records)
+        worker.phases = _shares(seconds)
+        plain = records["flags"] == 0
+        worker.phase_s = _added(worker.phase_s, seconds if plain.all() else _seconds(records[plain]))
+        evaluations = records[kinds == Kind.EVAL]
         if len(evaluations):
             last = evaluations[-1]
             self.evaluation = (int(last["update"]), float(last["value"]), float(last["value2"]))
