@@ -45,7 +45,7 @@ def test_each_workers_curves_are_apart_and_as_recorded(tmp_path: Path, engine: s
     assert curves(board) == {"w0": {"loss", "eval/loss", "eval/accuracy"}, "w1": {"loss"}}  # the chief evaluates
     for worker in ("w0", "w1"):
         losses, steps = curve(board, worker, "loss"), dict(recorded(result, worker, "step", "loss"))
-        assert len(losses) >= 10
+        assert len(losses) >= 5
         assert losses == [(update, steps[update]) for update, _ in losses]
         assert [update for update, _ in losses] == sorted({update for update, _ in losses})
         # From the first step it made to the last.

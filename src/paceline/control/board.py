@@ -10,7 +10,7 @@ import numpy as np
 
 from paceline.train.recorder import Kind, clock_ns
 
-_POINTS_A_SHIPMENT = 4
+_POINTS_A_SHIPMENT = 5
 """Points written per shipment of records: a curve needs no more, and the controller must stay light."""
 
 
