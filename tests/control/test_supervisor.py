@@ -201,3 +201,150 @@ def test_every_signal_has_a_name(number: int) -> None:
     said = supervisor.handle(sv.Tick(), 11.0)[0]
     assert isinstance(said, sv.Report)
     assert "signal" in said.what.lower() or "SIG" in said.what
+
+
+# ---- restarts ----
+
+REJOIN = sv.Policy(rejoin=frozenset({"w0", "w1"}), restarts=2)
+WHOLE = sv.Policy(whole=True, restarts=2)
+
+
+def under(policy: sv.Policy) -> Supervisor:
+    supervisor = Supervisor(HOSTS, TASKS, 0.0, policy=policy)
+    for host in HOSTS:
+        supervisor.handle(sv.AgentJoined(host), 1.0)
+    for task in TASKS:
+        supervisor.handle(sv.TaskBound(task, {"at": task}), 2.0)
+    for task in TASKS:
+        supervisor.handle(sv.TaskReady(task), 3.0)
+    return supervisor
+
+
+def test_a_worker_that_may_rejoin_is_started_again_at_once_and_the_others_are_left_alone() -> None:
+    supervisor = under(REJOIN)
+    assert supervisor.handle(sv.TaskExited("w1", -9), 5.0) == [
+        sv.Report("w1 on h2 was killed by SIGKILL", "w1", "h2"),
+        sv.StartTasks(("w1",), 1, whole=False),
+    ]
+    (introduced,) = supervisor.handle(sv.TaskBound("w1", {"at": "new"}), 6.0)
+    assert introduced == sv.Introduce(("w1",), {"ps0": {"at": "ps0"}, "w0": {"at": "w0"}, "w1": {"at": "new"}})
+    assert supervisor.handle(sv.TaskReady("w1"), 7.0) == [sv.OpenBarrier(("w1",), 1)]
+    assert supervisor.handle(sv.Tick(), 1e6) == []
+    for task in ("w0", "w1"):
+        supervisor.handle(done(task), 8.0)
+        supervisor.handle(sv.TaskExited(task, 0), 8.0)
+    supervisor.handle(done("ps0"), 8.1)
+    assert supervisor.handle(sv.TaskExited("ps0", 0), 8.2) == [sv.End("ok")]
+
+
+def test_a_workers_own_error_brings_it_back_as_well_and_is_told() -> None:
+    supervisor = under(REJOIN)
+    assert supervisor.handle(sv.TaskFailed("w0", "it broke"), 5.0) == []
+    report, start = supervisor.handle(sv.TaskExited("w0", 1), 5.1)
+    assert report == sv.Report("w0 on h1 failed: it broke", "w0", "h1")
+    assert start == sv.StartTasks(("w0",), 1, whole=False)
+
+
+def test_after_so_many_restarts_the_next_death_ends_the_run() -> None:
+    supervisor = under(REJOIN)
+    for attempt in (1, 2):
+        assert sv.StartTasks(("w1",), attempt, whole=False) in supervisor.handle(sv.TaskExited("w1", -9), 5.0)
+        supervisor.handle(sv.TaskBound("w1", {}), 5.0)
+        supervisor.handle(sv.TaskReady("w1"), 5.0)
+    assert supervisor.handle(sv.TaskExited("w1", -9), 6.0) == []
+    assert sv.KillTasks(("ps0", "w0")) in supervisor.handle(sv.Tick(), 7.0)
+
+
+@pytest.mark.parametrize("event", [sv.TaskExited("w1", -9), sv.TaskFailed("w1", "no")])
+def test_one_that_dies_on_its_way_back_is_not_brought_back_for_ever(event: sv.Event) -> None:
+    supervisor = under(REJOIN)
+    supervisor.handle(sv.TaskExited("w1", -9), 5.0)
+    assert supervisor.handle(event, 6.0) == []
+    assert sv.KillTasks in {type(one) for one in supervisor.handle(sv.Tick(), 7.0)}
+
+
+def test_one_that_never_comes_back_ends_the_run() -> None:
+    supervisor = under(REJOIN)
+    supervisor.handle(sv.TaskExited("w1", -9), 5.0)
+    late = 5.0 + sv.STARTUP_DEADLINE_S
+    assert supervisor.handle(sv.Tick(), late) == []
+    report, *_ = supervisor.handle(sv.Tick(), late + 1)
+    assert isinstance(report, sv.Report)
+    assert "w1 on h2 to come back" in report.what
+
+
+@pytest.mark.parametrize("order", list(permutations(["ps0", "w0", "w1"])))
+def test_all_are_killed_and_started_again_whoever_dies_first(order: tuple[str, ...]) -> None:
+    supervisor = under(WHOLE)
+    first, *others = order
+    assert supervisor.handle(sv.TaskExited(first, -9), 5.0) == []
+    report, kill = supervisor.handle(sv.Tick(), 6.0)
+    assert report == sv.Report(f"{first} on {TASKS[first]} was killed by SIGKILL", first, TASKS[first])
+    assert kill == sv.KillTasks(tuple(sorted(others)))
+    assert supervisor.handle(sv.TaskFailed(others[0], "the connection is gone"), 6.1) == []
+    assert supervisor.handle(sv.TaskExited(others[0], -9), 6.2) == []
+    assert supervisor.handle(sv.TaskExited(others[1], 1), 6.3) == [sv.StartTasks(tuple(TASKS), 1)]
+    for task in TASKS:
+        supervisor.handle(sv.TaskBound(task, {}), 8.0)
+    opened = [supervisor.handle(sv.TaskReady(task), 9.0) for task in TASKS]
+    assert opened == [[], [], [sv.OpenBarrier(tuple(TASKS), 1)]]
+
+
+def test_what_a_restart_cannot_help_is_not_restarted() -> None:
+    for trouble in (sv.AgentLost("h2", "gone"), sv.StoreLost("disk full")):
+        supervisor = under(WHOLE)
+        supervisor.handle(trouble, 5.0)
+        supervisor.handle(sv.Tick(), 6.0)
+        for task in TASKS:
+            last = supervisor.handle(sv.TaskExited(task, -9), 6.1)
+        assert end_of(last) is not None
+    supervisor = Supervisor(HOSTS, TASKS, 0.0, policy=WHOLE)  # Not even begun.
+    for host in HOSTS:
+        supervisor.handle(sv.AgentJoined(host), 1.0)
+    supervisor.handle(sv.TaskExited("w0", 1), 2.0)
+    assert sv.KillTasks(("ps0", "w1")) in supervisor.handle(sv.Tick(), 3.0)
+    supervisor.handle(sv.TaskExited("ps0", -9), 3.1)
+    assert end_of(supervisor.handle(sv.TaskExited("w1", -9), 3.1)) is not None
+
+
+_EVENTS = st.one_of(
+    st.builds(sv.TaskExited, st.sampled_from(sorted(TASKS)), st.sampled_from([0, 1, -9])),
+    st.builds(sv.TaskFailed, st.sampled_from(sorted(TASKS)), st.just("no")),
+    st.builds(sv.TaskBound, st.sampled_from(sorted(TASKS)), st.just({})),
+    st.builds(sv.TaskReady, st.sampled_from(sorted(TASKS))),
+    st.builds(done, st.sampled_from(sorted(TASKS))),
+    st.just(sv.Interrupted()),
+    st.builds(sv.AgentLost, st.sampled_from(HOSTS), st.just("gone")),
+    st.just(sv.Tick()),
+)
+
+
+@settings(max_examples=400)
+@given(st.lists(_EVENTS, max_size=30), st.sampled_from([REJOIN, WHOLE, sv.Policy(), sv.Policy(
+    rejoin=frozenset({"w1"}), whole=True, restarts=2)]))  # fmt: skip
+def test_whatever_happens_it_ends_once_and_starts_only_what_is_dead(events: list[sv.Event], policy: sv.Policy) -> None:
+    supervisor = under(policy)
+    alive, now_s, starts, ends = set(TASKS), 5.0, 0, 0
+    script = [*events]
+    while not supervisor.ended and now_s < 10_000:
+        now_s += 0.5
+        event: sv.Event = script.pop(0) if script else sv.Tick()
+        if isinstance(event, sv.TaskExited):
+            if event.task not in alive:
+                continue
+            alive.discard(event.task)
+        for one in supervisor.handle(event, now_s):
+            match one:
+                case sv.StartTasks(tasks, attempt):
+                    assert not alive & set(tasks)
+                    alive |= set(tasks)
+                    starts += 1
+                    assert attempt == starts <= policy.restarts
+                case sv.KillTasks(tasks):
+                    assert set(tasks) <= alive
+                    script = [*(sv.TaskExited(task, -9) for task in tasks), *script]
+                case sv.End():
+                    ends += 1
+        if not script and isinstance(event, sv.Tick) and now_s > 5000:
+            script = [sv.Interrupted(), sv.Interrupted()]
+    assert ends == 1

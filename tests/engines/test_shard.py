@@ -1,5 +1,6 @@
 """The parameter server's decisions, without a socket."""
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -27,7 +28,10 @@ def side() -> ServerSide:
     return ServerSide(np.zeros(4, np.float32), steady=True)
 
 
-def push(server: Shard, worker: str, value: float, version: int = 0, bucket: int = 0) -> dict[str, Reply]:
+def push(server: Shard, worker: str, value: float, version: int | None = None, bucket: int = 0) -> dict[str, Reply]:
+    """In a synchronous run, of the values as they are now, unless said otherwise."""
+    if version is None:
+        version = server.updates if isinstance(server, SyncShard) else 0
     part = server._buckets[bucket]
     gradient = np.full(part.stop - part.start, value, np.float32).tobytes()
     answers = server.handle(worker.encode(), Request(Op.PUSH, version, bucket), gradient)
@@ -265,3 +269,72 @@ def test_only_the_chief_ends_a_run_and_nobody_pushes_from_the_future() -> None:
     with pytest.raises(WireError, match="yet to come"):
         push(server, "w0", 1.0, version=2**64 - 1)
     assert not server.values.any()
+
+
+@given(
+    st.permutations([(worker, bucket) for worker in WORKERS for bucket in (0, 1)]),
+    st.integers(0, 5),
+    st.integers(0, 1),
+    st.booleans(),
+    st.sampled_from([0.0, 0.9]),
+)
+def test_a_worker_that_goes_and_comes_back_changes_nothing(
+    order: list[tuple[str, int]], gone_after: int, update: int, folds: bool, momentum: float
+) -> None:
+    """w1 is killed after some of an update's pushes, and makes its step again when it is back."""
+
+    def gradient(worker: str, number: int) -> float:
+        return number + 0.25 * (1 + WORKERS.index(worker))
+
+    plan = Plan(buckets=HALVES, lr=0.5, momentum=momentum, workers=WORKERS, folds=folds)
+    undisturbed, server = SyncShard(side(), plan), SyncShard(side(), plan)
+    for number in range(3):
+        for worker, bucket in order:
+            push(undisturbed, worker, gradient(worker, number), bucket=bucket)
+        answered: list[tuple[str, int]] = []
+        pushed: list[tuple[str, int]] = []
+        for worker, bucket in order:
+            if number == update and len(pushed) == gone_after:
+                reply = ask(server, "w1", Op.START)["w1"]
+                assert (reply.update, reply.more) == (server.updates, True)
+                answered = [(name, one) for name, one in answered if name != "w1"]
+                for again in [one for name, one in pushed if name == "w1"]:
+                    replies = push(server, "w1", gradient("w1", number), version=number, bucket=again)
+                    answered += [(name, again) for name in replies]
+            replies = push(server, worker, gradient(worker, number), version=number, bucket=bucket)
+            answered += [(name, bucket) for name in replies]
+            pushed.append((worker, bucket))
+        # Everyone hears once of each bucket, the one that came back as well.
+        assert sorted(answered) == sorted((worker, bucket) for worker in WORKERS for bucket in (0, 1))
+        assert server.updates == undisturbed.updates == number + 1
+    np.testing.assert_allclose(server.values, undisturbed.values, rtol=1e-6)
+
+
+def test_a_worker_that_comes_back_has_the_leave_it_had() -> None:
+    server = shard(AsyncShard, limit=4)
+    assert all(ask(server, worker, Op.START)[worker].more for worker in WORKERS)
+    assert ask(server, "w1", Op.START)["w1"].more  # Back again: no further leave is taken for it.
+    made = 0
+    while push(server, "w0", 1.0)["w0"].more:
+        made += 1
+    for worker in ("w1", "w2"):
+        assert not push(server, worker, 1.0)[worker].more
+    assert server.updates == 4
+    assert not ask(server, "w1", Op.START)["w1"].more
+
+
+def test_the_state_is_that_of_the_update_it_was_asked_for() -> None:
+    plan = Plan(buckets=HALVES, lr=0.5, momentum=0.9, workers=WORKERS, folds=True)
+    server, reference = SyncShard(side(), plan), SyncShard(side(), msgspec.structs.replace(plan, folds=False))
+    assert server.handle(b"w0", Request(Op.KEEP), b"") == []
+    for one in (server, reference):
+        for worker in WORKERS:
+            for bucket in (0, 1):
+                push(one, worker, 1.0 + WORKERS.index(worker), bucket=bucket)
+    push(server, "w1", 100.0)  # Of the next update, and folded into the velocity at once.
+    for bucket in (0, 1):
+        asked = Request(Op.STATE, bucket=bucket)
+        (found,), (expected,) = (one.handle(b"w0", asked, b"") for one in (server, reference))
+        np.testing.assert_allclose(found.payload, expected.payload, rtol=1e-6)
+    with pytest.raises(WireError, match="not the chief"):
+        server.handle(b"w1", Request(Op.STATE), b"")

@@ -207,7 +207,8 @@ class SyncShard(Shard):
 
     def _push(self, worker: Worker, request: Request, part: slice, gradient: Vector) -> list[Answer]:
         held = self._held[request.bucket]
-        if self._folds and not self._stopped and worker not in held:
+        is_late = request.version < self._made[request.bucket]
+        if self._folds and not self._stopped and not is_late and worker not in held:
             self._descent.fold(part, gradient, first=not held, of=len(self._order))
         return self._gather(worker, request, None if self._folds else gradient, part)
 

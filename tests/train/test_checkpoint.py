@@ -1,0 +1,114 @@
+"""What is written is what is read, and nothing else is taken for a checkpoint."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import save
+
+from paceline.errors import StoreError
+from paceline.spec.interval import Interval
+from paceline.train.checkpoint import State, encode, file_name, read, update_of, updates_among
+from paceline.train.occasions import CheckpointPlan
+from paceline.workloads.parameters import ParameterShape
+
+SHAPES = [ParameterShape("weight", (3, 2)), ParameterShape("bias", (2,))]
+
+
+def some(seed: int) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(seed)
+    return {shape.name: random.random(shape.shape, np.float32) for shape in SHAPES}
+
+
+@pytest.mark.parametrize("velocity", [{}, some(2)])
+def test_a_state_comes_back_as_it_was(tmp_path: Path, velocity: dict[str, np.ndarray]) -> None:
+    path = tmp_path / file_name(7)
+    path.write_bytes(encode(State(7, some(1), velocity)))
+    found = read(path, SHAPES)
+    assert (found.update, update_of(path)) == (7, 7)
+    for expected, given_back in ((some(1), found.values), (velocity, found.velocity)):
+        assert expected.keys() == given_back.keys()
+        assert all(np.array_equal(expected[name], given_back[name]) for name in expected)
+
+
+def strange() -> dict[str, tuple[bytes, str]]:
+    whole = encode(State(7, some(1), some(2)))
+    wrong = some(1) | {"bias": np.zeros(3, np.float32)}
+    double = {name: value.astype(np.float64) for name, value in some(1).items()}
+    endless = some(1) | {"bias": np.array([np.inf, 1], np.float32)}
+    return {
+        "pickle": (pickle.dumps(some(1)), "no checkpoint"),
+        "empty": (b"", "no checkpoint"),
+        "torn": (whole[:-4], "no checkpoint"),
+        "huge-header": (b"\xff" * 8 + whole[8:], "no checkpoint"),
+        "plain": (save(some(1)), "does not say which update"),
+        "shape": (encode(State(7, wrong)), "'bias' is F32 [3], not F32 [2]"),
+        "type": (encode(State(7, double)), "'weight' is F64"),  # type: ignore[arg-type]
+        "missing": (encode(State(7, {"weight": some(1)["weight"]})), "has no 'bias'"),
+        "more": (encode(State(7, some(1) | {"other": np.zeros(1, np.float32)})), "it has 'other'"),
+        "endless": (encode(State(7, endless)), "no finite numbers"),
+    }
+
+
+@pytest.mark.parametrize("kind", sorted(strange()))
+def test_anything_else_is_refused_in_a_line(tmp_path: Path, kind: str) -> None:
+    data, line = strange()[kind]
+    path = tmp_path / file_name(7)
+    path.write_bytes(data)
+    with pytest.raises(StoreError) as refused:
+        read(path, SHAPES)
+    assert line in str(refused.value)
+
+
+@given(st.binary(max_size=200), st.integers(0, 200))
+def test_bytes_changed_anywhere_are_a_checkpoint_or_refused(
+    tmp_path_factory: pytest.TempPathFactory, noise: bytes, at: int
+) -> None:
+    whole = bytearray(encode(State(7, some(1), some(2))))
+    whole[at : at + len(noise)] = noise
+    path = tmp_path_factory.mktemp("fuzz") / file_name(7)
+    path.write_bytes(bytes(whole))
+    try:
+        assert read(path, SHAPES).values.keys() == some(1).keys()
+    except StoreError:
+        pass
+
+
+def test_only_checkpoints_are_found_among_files_and_the_last_is_first() -> None:
+    names = ["update-20.safetensors", "update-100.safetensors", "final.safetensors", "update-3.safetensors.partial"]
+    assert updates_among(names) == [100, 20]
+
+
+@given(st.integers(1, 50), st.integers(0, 200), st.lists(st.integers(1, 9), min_size=1, max_size=60))
+def test_checkpoints_are_announced_before_and_never_further_apart_than_asked(
+    every: int, first: int, strides: list[int]
+) -> None:
+    """`strides`: updates between two of the chief's steps, 1 in a synchronous run."""
+    plan = CheckpointPlan(Interval("updates", every))
+    plan.begin(first, 0.0)
+    plan.announce(first, 0.0)
+    update, made = first, first
+    for stride in strides:
+        update += stride
+        if plan.announced:
+            plan.made(update, 0.0)
+            made = update
+        plan.announce(update, 0.0)
+        assert update - made < every + max(strides)
+        if set(strides) == {1}:
+            assert made == first or made % every == 0
+
+
+def test_checkpoints_by_time_and_at_once() -> None:
+    plan = CheckpointPlan(Interval("seconds", 5))
+    plan.begin(0, 100.0)
+    assert [plan.announce(1, second) for second in (101.0, 104.9, 105.0)] == [False, False, True]
+    plan.made(2, 106.0)
+    assert [plan.announce(3, second) for second in (110.9, 111.0)] == [False, True]
+    never = CheckpointPlan(None)
+    never.begin(0, 0.0)
+    assert not never.announce(10**9, 1e9)
+    assert never.announce(1, 1.0, at_once=True)
