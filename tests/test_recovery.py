@@ -1,15 +1,18 @@
 """Tasks killed for real in runs that may restart them: training goes on, and counts right."""
 
+import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from safetensors.numpy import load_file
 
 import paceline
-from live import LiveRun, gone, until
+from live import LiveRun, RunOne, gone, until
 from paceline.store.paths import RunPaths
 
 SLOW = pytest.mark.slow
@@ -46,8 +49,6 @@ def test_a_worker_of_an_asynchronous_run_comes_back(tmp_path: Path, layout: str,
     assert (restarting["tasks"], back["tasks"]) == ([victim], [victim])
     assert back["t_s"] - restarting["t_s"] < 5
     # The others made steps while it was away.
-    import polars as pl
-
     steps = pl.read_parquet(run.directory / "steps.parquet").filter(pl.col("kind") == "step")
     away = steps.filter(pl.col("t_s").is_between(restarting["t_s"] + 0.1, back["t_s"]))
     assert set(away["task"]) == {worker["task"] for worker in result["workers"]} - {victim}
@@ -96,6 +97,19 @@ def test_all_go_back_to_the_last_checkpoint(
     assert f"go back to update {restored['update']}" in result["incidents"][1]["what"]
 
 
+@pytest.mark.netns
+def test_backup_workers_spare_the_others_the_wait_for_a_slow_one(run_one: RunOne) -> None:
+    fields = {"strategy": "ps-sync", "layout": "p w w w", "hosts": "netns", "cpus": "- - - 0.1", "stop": "seconds=4"}
+    waiting, sparing = run_one(**fields), run_one(**fields, backup=1)
+    assert (waiting.status, sparing.status) == ("ok", "ok")
+    assert sparing.updates_per_s > 1.5 * waiting.updates_per_s
+    slow = sparing.workers[2]
+    assert slow.dropped > 0
+    assert slow.steps < min(worker.steps for worker in sparing.workers[:2])
+    assert sparing.updates >= max(worker.steps for worker in sparing.workers)
+    assert sparing.examples == 100 * sum(worker.steps for worker in sparing.workers)
+
+
 def test_what_fails_again_and_again_ends_failed(tmp_path: Path) -> None:
     flags = ["--strategy", "ps-async", "--layout", "pw w", "--stop", "seconds=600", "--restarts", "1"]
     run = LiveRun(tmp_path, *flags)
@@ -104,9 +118,6 @@ def test_what_fails_again_and_again_ends_failed(tmp_path: Path) -> None:
     until(lambda: told(run, "back"), "the worker's return")
     os_pid = told(run, "started")[-1]["pid"]
     killed_at = time.monotonic()
-    import os
-    import signal
-
     os.kill(os_pid, signal.SIGKILL)
     code, result = run.result()
     assert time.monotonic() - killed_at < 5

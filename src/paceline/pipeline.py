@@ -145,6 +145,7 @@ def catalog(asked: Iterable[str] = ()) -> Catalog:
                 installed=engine.installed,
                 install_hint=f"pip install 'paceline[{name}]'",
                 shares_memory=engine.shares_memory,
+                drops_late=engine.drops_late,
             )
             for name, engine in ENGINES.items()
         },

@@ -338,3 +338,23 @@ def test_the_state_is_that_of_the_update_it_was_asked_for() -> None:
         np.testing.assert_allclose(found.payload, expected.payload, rtol=1e-6)
     with pytest.raises(WireError, match="not the chief"):
         server.handle(b"w1", Request(Op.STATE), b"")
+
+
+@given(st.permutations(WORKERS), st.booleans())
+def test_with_a_backup_the_slowest_is_not_waited_for_and_its_gradient_is_dropped(order: list[str], folds: bool) -> None:
+    plan = Plan(buckets=WHOLE, lr=1.0, workers=WORKERS, folds=folds, backup=1)
+    server = SyncShard(side(), plan)
+    first, second, last = order
+    gradient = {worker: 1.0 + WORKERS.index(worker) for worker in WORKERS}
+    assert push(server, first, gradient[first]) == {}
+    answers = push(server, second, gradient[second])
+    assert answers.keys() == {first, second}
+    assert all(reply.applied and reply.update == 1 for reply in answers.values())
+    np.testing.assert_allclose(server.values, -(gradient[first] + gradient[second]) / 2)
+    before = server.values.copy()
+    (reply,) = push(server, last, gradient[last], version=0).values()
+    assert (reply.applied, reply.more, reply.update) == (False, True, 1)
+    assert np.array_equal(server.values, before)
+    # From there on it is one of those who may be in time.
+    assert push(server, last, 1.0, version=1) == {}
+    assert push(server, first, 1.0, version=1).keys() == {last, first}

@@ -183,6 +183,7 @@ def _workers(
             steps=outcomes[task]["steps"] if task in outcomes else before[task] + counts.get(task, 0),
             phases={name: round(seconds, 6) for name, seconds in phases.get(task, {}).items()},
             staleness=staleness.get(task),
+            dropped=outcomes[task].get("dropped", 0) if task in outcomes else 0,
             fetched_mb=round(outcomes[task].get("fetched_bytes", 0) / 1e6, 6) if task in outcomes else 0.0,
         )
         for task, host in homes.items()

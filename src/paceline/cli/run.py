@@ -41,6 +41,9 @@ def run(
     checkpoint_every: Annotated[
         str | None, typer.Option(help="Updates between checkpoints to resume from, or a time: 500, 30s.")
     ] = None,
+    backup: Annotated[
+        str | None, typer.Option(help="Slowest workers that an update of ps-sync does not wait for (torch).")
+    ] = None,
     on_failure: Annotated[
         str | None,
         typer.Option(help="fail, or restart (from the last checkpoint where training cannot go on without the task)."),
@@ -76,7 +79,7 @@ def run(
         "engine": engine, "strategy": strategy, "layout": layout, "batch": batch, "size": size,
         "examples": examples, "hosts": hosts, "link": link,
         "latency": latency, "cpus": cpus, "seed": seed, "eval_every": eval_every,
-        "checkpoint_every": checkpoint_every, "on_failure": on_failure, "restarts": restarts,
+        "checkpoint_every": checkpoint_every, "backup": backup, "on_failure": on_failure, "restarts": restarts,
     }  # fmt: skip
     fields |= {key: split_list(value) for key, value in listed.items() if value is not None}
     plain = {"stop": stop, "repeat": repeat, "name": name, "runs": runs}

@@ -38,7 +38,7 @@ def restart_policy(plan: RunPlan) -> sv.Policy:
     if spec.on_failure == "fail":
         return sv.Policy()
     comes_back = {place.task for place in plan.workers} if ENGINES[spec.engine].workers_rejoin else set()
-    if plan.synchronous and plan.transport == "memory":
+    if plan.synchronous and plan.transport == "memory" and not spec.backup:
         comes_back.discard("w0")  # The values of all lie in its memory.
     if spec.on_failure is None:
         alone = frozenset() if plan.synchronous else frozenset(comes_back)
@@ -289,6 +289,7 @@ class Conductor:
             transport=plan.transport,
             record=spec.record,
             secrets=server_secrets if place.role == "ps" else worker_secrets,
+            backup=spec.backup,
             restore=self._start.checkpoint,
             first_step=max(came_to, self._start.steps.get(task, 0)),
             trained_s=self._first_start.trained_s + moment.elapsed_s,

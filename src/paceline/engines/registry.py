@@ -28,6 +28,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """() -> (secrets of the servers, secrets of the workers), made anew for each run."""
     shares_memory: bool = False
     """Whether its servers and workers can pass values through memory that they share."""
+    drops_late: bool = False
+    """Whether its servers can go on without the slowest workers' gradients."""
     workers_rejoin: bool = False
     """Whether a worker of its parameter servers may go and come back while the others stay."""
     env: dict[str, str] = {}
@@ -69,6 +71,7 @@ ENGINES: dict[str, Engine] = {
         server="paceline.engines.torch.server:serve",
         secrets="paceline.engines.torch.curve:new_keys",
         shares_memory=True,
+        drops_late=True,
         workers_rejoin=True,
     ),
     "tensorflow": Engine(

@@ -27,6 +27,8 @@ class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
     strategies: frozenset[str]
     installed: bool
     install_hint: str
+    drops_late: bool = False
+    """Whether its servers can go on without the slowest workers' gradients."""
     shares_memory: bool = False
     """Whether its tasks can pass values through memory where they share some."""
 

@@ -57,6 +57,7 @@ def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
     facts = STRATEGIES[spec.strategy]
     layout = resolve(spec.layout or ("single" if facts.one_worker else "cluster"), needs_server=facts.has_server)
     _fits(spec, layout)
+    _may_drop(spec, layout, catalog)
     updates_per_epoch = _updates_per_epoch(spec, workload, layout)
     limited = limiting_rule(spec.stop, updates_per_epoch)
     limit = limited[0] if limited else None
@@ -150,6 +151,16 @@ def _examples(spec: RunSpec, workload: WorkloadFacts) -> int:
     if spec.examples is not None and spec.examples > there_are:
         raise PlanError(f"examples {spec.examples}: {spec.workload} has {there_are:,}")
     return spec.examples or there_are
+
+
+def _may_drop(spec: RunSpec, layout: Layout, catalog: Catalog) -> None:
+    if not spec.backup:
+        return
+    if spec.strategy != "ps-sync" or not catalog.engines[spec.engine].drops_late:
+        able = " or ".join(name for name, engine in catalog.engines.items() if engine.drops_late)
+        raise PlanError(f"--backup is for ps-sync on engine {able}: leave it out with {spec.strategy} on {spec.engine}")
+    if spec.backup >= layout.workers:
+        raise PlanError(f"--backup {spec.backup} leaves no worker of {layout.workers} to wait for: use fewer")
 
 
 def _fits(spec: RunSpec, layout: Layout) -> None:

@@ -31,6 +31,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Updates between checkpoints by the chief, or a time: 500, 30s; None is only when the run is interrupted."""
     checkpoint_keep: int
     """How many checkpoints to keep, the last ones."""
+    backup: int
+    """Workers whose gradients an update of ps-sync need not wait for: those that come last are dropped."""
     on_failure: str | None
     """What to do about a task that dies: fail, or restart; None restarts a worker where the others go on meanwhile."""
     restarts: int
@@ -70,6 +72,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     eval_examples: tuple[int | None, ...] = (None,)
     checkpoint_every: tuple[str | None, ...] = (None,)
     checkpoint_keep: tuple[int, ...] = (3,)
+    backup: tuple[int, ...] = (0,)
     on_failure: tuple[str | None, ...] = (None,)
     restarts: tuple[int, ...] = (3,)
     hosts: tuple[str, ...] = ("local",)

@@ -129,6 +129,9 @@ def _check(made: Experiment) -> None:
     for choice in made.on_failure:
         if choice not in (None, *ON_FAILURE):
             raise SpecError(unknown("on-failure", choice, ON_FAILURE))
+    for backup in made.backup:
+        if backup < 0:
+            raise SpecError(f"backup {backup}: must be 0 (wait for all workers) or more")
     for restarts in made.restarts:
         if not 0 <= restarts <= 1000:
             raise SpecError(f"restarts {restarts}: must be from 0 to 1000")

@@ -37,6 +37,8 @@ class WorkerResult(msgspec.Struct, kw_only=True):
     phases: dict[str, float]
     """Seconds in each phase, over the whole training."""
     staleness: Staleness | None
+    dropped: int = 0
+    """Steps whose gradient came too late for its update (--backup)."""
     fetched_mb: float = 0.0
     """Blocks that it had to fetch from other tasks, where nothing is trained."""
 

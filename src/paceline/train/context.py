@@ -50,6 +50,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     record: bool
     secrets: dict[str, str]
     """Keys made for this run, by purpose; they travel only through the agents' pipes."""
+    backup: int = 0
+    """Workers whose gradients a synchronous update need not wait for."""
     restore: str | None = None
     """The checkpoint to begin from; None: the seed's first values."""
     first_step: int = 0
@@ -78,6 +80,8 @@ class Outcome(msgspec.Struct, kw_only=True):
     """Of the final evaluation, by the chief."""
     value: float | None = None
     """What a computation came to that is not training, by the chief."""
+    dropped: int = 0
+    """Steps whose gradient came too late for its update."""
     operations_per_cpu_s: float = 0.0
     """What one thread of a worker can calculate at best."""
     homes: dict[str, dict[str, int]] = {}

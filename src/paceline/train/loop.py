@@ -84,11 +84,16 @@ def _steps(
             else:
                 batch = batches.at(number)
         step = strategy.step(batch)
-        if not step.applied:
+        if step.applied:
+            recorder.end_step(start, step.update, step.loss, step.staleness)
+            outcome.steps += 1
+        elif step.more:
+            outcome.dropped += 1
+        else:
             return
-        recorder.end_step(start, step.update, step.loss, step.staleness)
-        number += 1
-        outcome.steps, outcome.updates, outcome.ended_ns = number, step.update, clock_ns()
+        # One who was left behind goes on with the batch of the update that comes next.
+        recorder.step_number = number = step.update if context.job.backup else number + 1
+        outcome.updates, outcome.ended_ns = step.update, clock_ns()
         wish = chief.wants_to_stop(step, outcome) if chief else False
         # A counted limit is known to all workers of a synchronous run: no need to talk about it.
         if (limit is not None and step.update >= limit) or not step.more or strategy.stop_now(wish, step.update):

@@ -27,7 +27,8 @@ class Step(msgspec.Struct, frozen=True):
     more: bool = True
     """False: the run is over and there is no next step."""
     applied: bool = True
-    """False: the run ended before this step's gradient was used; the step does not count."""
+    """False: the gradient was not used and the step does not count. It came too late for its update, or, if there
+    is no next step, for the run."""
 
 
 class WorkerStrategy(Protocol):

@@ -81,7 +81,7 @@ def _workers(result: Result) -> Table:
         table.add_row(
             worker.task,
             worker.host,
-            f"{worker.steps:,}",
+            f"{worker.steps:,}" + (f" (+{worker.dropped:,} too late)" if worker.dropped else ""),
             fmt.phase_shares(worker.phases),
             _staleness(worker) if result.batch else _fetched(worker),
         )

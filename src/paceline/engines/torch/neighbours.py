@@ -19,6 +19,11 @@ _CHIEF = "w0"
 _SEGMENT_PATH = re.compile(rb"/proc/\d{1,10}/fd/\d{1,10}")
 
 
+def one_copy_for_all(job: Job) -> bool:
+    """Whether no worker still reads values when they change."""
+    return job.synchronous and not job.backup
+
+
 class WorkerSide:
     """A worker's vectors, and what it puts into messages and takes out of them."""
 
@@ -33,7 +38,7 @@ class WorkerSide:
         return {SEGMENT: self._segment.path} if self._segment else {}
 
     def meet(self, peers: Peers) -> None:
-        if self._segment and self._job.synchronous and not self._job.is_chief:
+        if self._segment and one_copy_for_all(self._job) and not self._job.is_chief:
             self.values = neighbours_vector(peers[_CHIEF][SEGMENT], 2 * self._size)[: self._size]
 
     def outgoing(self, part: slice) -> Buffer:
@@ -98,8 +103,8 @@ class SharedServerSide(ServerSide):
         self._paths: dict[Worker, str] = {}
         for worker, path in _paths(job, peers).items():
             self._map(worker, path)
-        self._one_for_all = job.synchronous
-        if job.synchronous:
+        self._one_for_all = one_copy_for_all(job)
+        if self._one_for_all:
             self.values = self._values[_CHIEF.encode()]
             self.values[:] = first
             self.lanes = ServerLanes(self.values)  # And nothing holds on to `first`, a whole model, any longer.

@@ -10,7 +10,7 @@ from paceline.engines.torch.buckets import BUCKET_BYTES, Bucket, cut
 from paceline.engines.torch.curve import guard
 from paceline.engines.torch.diary import Diary
 from paceline.engines.torch.frames import HEARTBEAT_MS, LINGER_MS, receive, send
-from paceline.engines.torch.neighbours import ServerSide, SharedRowsSide, SharedServerSide
+from paceline.engines.torch.neighbours import ServerSide, SharedRowsSide, SharedServerSide, one_copy_for_all
 from paceline.engines.torch.shard import Answer, AsyncShard, Plan, Shard, SyncShard
 from paceline.engines.torch.wire import HEADER_BYTES, Buffer, Request, WireError
 from paceline.errors import RunError
@@ -77,7 +77,7 @@ def _meet(context: TaskContext, part: slice, beginning: Beginning, address: str)
         return SharedRowsSide(first, job, model.by_rows.rows(job.batch), peers)
     if job.transport == "memory":
         return SharedServerSide(first, part, job, model.size, peers)
-    return ServerSide(first, steady=job.synchronous)
+    return ServerSide(first, steady=one_copy_for_all(job))
 
 
 def _shard(
@@ -89,6 +89,7 @@ def _shard(
         lr=job.lr,
         momentum=job.momentum,
         workers=[f"w{number}" for number in range(job.workers)],
+        backup=job.backup,
         first=beginning.update,
         velocity=velocity,
         limit=job.update_limit,

@@ -37,6 +37,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     lr: float
     momentum: float = 0.0
     workers: Sequence[str]
+    backup: int = 0
+    """Workers whose gradients an update need not wait for."""
     first: int = 0
     """Updates made before."""
     velocity: Vector | None = None
@@ -204,12 +206,13 @@ class SyncShard(Shard):
         self._open = len(self._buckets)
         """Buckets that the coming update still lacks."""
         self._folds, self._keeps = plan.folds, False
+        self._enough = len(self._order) - plan.backup
 
     def _push(self, worker: Worker, request: Request, part: slice, gradient: Vector) -> list[Answer]:
         held = self._held[request.bucket]
         is_late = request.version < self._made[request.bucket]
         if self._folds and not self._stopped and not is_late and worker not in held:
-            self._descent.fold(part, gradient, first=not held, of=len(self._order))
+            self._descent.fold(part, gradient, first=not held, of=self._enough)
         return self._gather(worker, request, None if self._folds else gradient, part)
 
     def _push_rows(self, worker: Worker, request: Request, rows: Rows) -> list[Answer]:
@@ -220,13 +223,12 @@ class SyncShard(Shard):
         if self._stopped:
             return [Answer(worker, Reply(self.updates, more=False, applied=False, bucket=request.bucket))]
         if request.version < self._made[request.bucket]:
-            # It came back, and what it had pushed before it went was enough for this bucket.
             return [self._late(worker, request, part)]
         if worker in held and worker not in self._ghosts[request.bucket]:
             raise WireError(f"{worker!r} pushed twice for update {self.updates + 1}")
         self._ghosts[request.bucket].discard(worker)
         held[worker], arrived[worker] = gradient, clock_ns()
-        if len(held) < len(self._order):
+        if len(held) < self._enough:
             return []
         self._apply(request.bucket, part)
         self._made[request.bucket] += 1
@@ -242,8 +244,10 @@ class SyncShard(Shard):
         return self._answer(request.bucket, part, applied=True)
 
     def _late(self, worker: Worker, request: Request, part: slice | None) -> Answer:
+        """The bucket's update is made: without this worker, who is slow, or with what it had pushed before it went."""
         rows = self._side.lanes.rows(worker) if part is None else b""
-        return Answer(worker, Reply(self.updates, more=True, bucket=request.bucket), part, rows)
+        applied = self._enough == len(self._order)
+        return Answer(worker, Reply(self.updates, more=True, applied=applied, bucket=request.bucket), part, rows)
 
     def _forget(self, worker: Worker) -> None:
         for held, ghosts in zip(self._held, self._ghosts, strict=True):
@@ -257,7 +261,7 @@ class SyncShard(Shard):
         self._keeps = self._folds
 
     def _apply(self, bucket: int, part: slice | None) -> None:
-        gradients = [self._held[bucket][name] for name in self._order]
+        gradients = [self._held[bucket][name] for name in self._order if name in self._held[bucket]]
         if part is None:
             self._descent.step_rows(gradients)
         elif self._folds:
