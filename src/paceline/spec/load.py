@@ -19,6 +19,10 @@ TRANSPORTS = ("memory", "tcp")
 RECIPE = "recipe"
 """The table of a spec file that says which published figures its runs stand beside; it asks for nothing."""
 _FIELDS = Experiment.__struct_fields__
+_MOST = 2**53
+"""Larger whole numbers are no longer told apart by everything they pass through."""
+_MOST_THREADS = 4096
+_LARGEST_FILE = 2**20
 
 
 def experiment(fields: Mapping[str, Any]) -> Experiment:
@@ -43,10 +47,15 @@ def experiment(fields: Mapping[str, Any]) -> Experiment:
 def load_toml(path: Path) -> dict[str, Any]:
     """The fields of a spec file."""
     try:
-        fields = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SpecError(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_FILE + 1)
+    except (OSError, ValueError) as error:
+        raise SpecError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+    if len(content) > _LARGEST_FILE:
+        raise SpecError(f"{path} is no spec file: it has more than {_LARGEST_FILE:,} bytes")
+    try:
+        fields = tomllib.loads(content.decode())
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, a list in a list in a list …
         raise SpecError(f"{path} is not valid TOML: {error}") from None
     fields.pop(RECIPE, None)
     return fields
@@ -122,6 +131,9 @@ def _check(made: Experiment) -> None:
     _whole_and_positive("checkpoint-every", made.checkpoint_every)
     _whole_and_positive("threads", made.threads)
     _whole_and_positive("repeat", (made.repeat,))
+    for threads in made.threads:
+        if threads is not None and threads > _MOST_THREADS:
+            raise SpecError(f"threads {threads}: must be at most {_MOST_THREADS:,}")
     for seed in made.seed:
         if not 0 <= seed < 2**31:
             raise SpecError(f"seed {seed}: must be from 0 to {2**31 - 1}")
@@ -138,7 +150,7 @@ def _check(made: Experiment) -> None:
         if not 0.1 <= hz <= 100:
             raise SpecError(f"sample_hz {hz}: must be from 0.1 to 100")
     for every in made.trace_every:
-        if every is not None and every < 0:
+        if every is not None and not 0 <= every <= _MOST:
             raise SpecError(f"trace_every {every}: must be 0 (never) or more")
     _each_word("link", made.link, units.bits_per_second)
     _each_word("latency", made.latency, units.seconds)
@@ -165,3 +177,5 @@ def _whole_and_positive(field: str, values: Sequence[int | None]) -> None:
     for value in values:
         if value is not None and value < 1:
             raise SpecError(f"{field} {value}: must be 1 or more")
+        if value is not None and value > _MOST:
+            raise SpecError(f"{field} {value}: must be at most {_MOST:,}")
