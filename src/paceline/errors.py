@@ -14,7 +14,6 @@ PacelineError
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-
 _LONGEST_LINE = 1_000
 
 

@@ -160,7 +160,14 @@ def test_any_stop_rule_is_one_or_refused(text: str) -> None:
 def test_sweeps_too_large_to_make_are_refused_before_they_are_made() -> None:
     hundred = [str(number) for number in range(1, 101)]
     for fields in (
-        {"batch": hundred, "seed": hundred, "eval_every": hundred, "threads": hundred, "examples": hundred, "lr": hundred},
+        {
+            "batch": hundred,
+            "seed": hundred,
+            "eval_every": hundred,
+            "threads": hundred,
+            "examples": hundred,
+            "lr": hundred,
+        },
         {"repeat": 10**9},
         {"repeat": 2**53},
     ):

@@ -173,7 +173,12 @@ DAMAGE: dict[str, bytes] = {
 @pytest.mark.parametrize("file", DAMAGE)
 @pytest.mark.parametrize("ended", [True, False])
 def test_a_damaged_run_is_told_in_a_line_and_hides_no_other(
-    tmp_path: Path, run: RunPaths, file: str, ended: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    run: RunPaths,
+    file: str,
+    ended: bool,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     good = store_run(tmp_path / "runs", name="whole", steps=20)

@@ -81,7 +81,14 @@ def test_a_page_of_another_site_that_points_its_name_here_gets_nothing() -> None
         port = _port(url)
         for host in ("127.0.0.1", f"127.0.0.1:{port}", f"localhost:{port}", "LOCALHOST", "localhost:9"):
             assert b" 200 " in _ask(url, _get(host=host)).splitlines()[0]
-        for host in ("evil.example", f"evil.example:{port}", "127.0.0.1.evil.example", "", "[::", "localhost@evil.example"):
+        for host in (
+            "evil.example",
+            f"evil.example:{port}",
+            "127.0.0.1.evil.example",
+            "",
+            "[::",
+            "localhost@evil.example",
+        ):
             answer = _ask(url, _get(host=host))
             assert b" 421 " in answer.splitlines()[0]
             assert b"paceline_info" not in answer

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import filelock
-import msgspec
 import polars as pl
 
 from paceline.agent.protocol import UNREADABLE

@@ -6,10 +6,10 @@ import secrets
 import zmq
 
 from paceline.engines.torch.buckets import BUCKET_BYTES, Bucket, cut
+from paceline.engines.torch.complaints import Complaints
 from paceline.engines.torch.curve import guard
 from paceline.engines.torch.diary import Diary
 from paceline.engines.torch.frames import HEARTBEAT_MS, LINGER_MS, receive, send
-from paceline.engines.torch.complaints import Complaints
 from paceline.engines.torch.neighbours import ServerSide, SharedRowsSide, SharedServerSide
 from paceline.engines.torch.shard import Answer, AsyncShard, Plan, Shard, SyncShard
 from paceline.engines.torch.wire import HEADER_BYTES, Buffer, Request, WireError
