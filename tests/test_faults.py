@@ -32,8 +32,9 @@ def test_a_killed_task_ends_the_run_and_is_named(
     tmp_path: Path, engine: str, strategy: str, layout: str, victim: str
 ) -> None:
     run = LiveRun(
-        tmp_path / "runs", "--engine", engine, "--strategy", strategy, "--layout", layout, "--stop", "seconds=600"
-    )
+        tmp_path / "runs", "--engine", engine, "--strategy", strategy, "--layout", layout, "--stop", "seconds=600",
+        "--on-failure", "fail",
+    )  # fmt: skip
     run.wait_until_training()
     family = run.family()
     assert len(family) >= 4

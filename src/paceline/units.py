@@ -31,9 +31,14 @@ def seconds(text: str) -> float:
     match = _DURATION.fullmatch(text.strip())
     if not match:
         raise SpecError(f"duration '{text}' is not understood: write e.g. 5ms or 0.2s")
-    found = float(match[1]) * _SECONDS[match[2].lower()]
+    return float(match[1]) * _SECONDS[match[2].lower()]
+
+
+def delay(text: str) -> float:
+    """A duration for which a link may hold back what it carries."""
+    found = seconds(text)
     if found > MAX_DELAY_S:
-        raise SpecError(f"duration '{text}': must be at most {MAX_DELAY_S:g}s")
+        raise SpecError(f"latency '{text}': must be at most {MAX_DELAY_S:g}s")
     return found
 
 

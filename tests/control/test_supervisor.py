@@ -41,7 +41,7 @@ def end_of(instructions: list[sv.Instruction]) -> sv.End | None:
 def test_tasks_start_when_all_agents_are_there() -> None:
     supervisor = Supervisor(HOSTS, TASKS, 0.0)
     assert supervisor.handle(sv.AgentJoined("h1"), 1.0) == []
-    assert supervisor.handle(sv.AgentJoined("h2"), 1.0) == [sv.StartTasks()]
+    assert supervisor.handle(sv.AgentJoined("h2"), 1.0) == [sv.StartTasks(("ps0", "w0", "w1"))]
 
 
 def test_the_barrier_opens_when_the_last_task_is_ready_whatever_the_order() -> None:
@@ -49,9 +49,9 @@ def test_the_barrier_opens_when_the_last_task_is_ready_whatever_the_order() -> N
         supervisor = started()
         said = [supervisor.handle(sv.TaskBound(task, {"p": task}), 2.0) for task in order]
         assert said[:2] == [[], []]
-        assert said[2] == [sv.Introduce({task: {"p": task} for task in order})]
+        assert said[2] == [sv.Introduce(tuple(TASKS), {task: {"p": task} for task in order})]
         said = [supervisor.handle(sv.TaskReady(task), 3.0) for task in order]
-        assert said == [[], [], [sv.OpenBarrier()]]
+        assert said == [[], [], [sv.OpenBarrier(tuple(TASKS))]]
 
 
 def test_a_run_whose_workers_finish_is_ok_and_servers_are_told() -> None:

@@ -255,7 +255,7 @@ def test_folding_gives_what_holding_gives(order: list[str], momentum: float) -> 
         for update in (1.0, 2.0, 3.0):
             for bucket in (1, 0):
                 for worker in order:
-                    push(server, worker, update * (1 + WORKERS.index(worker)), bucket=bucket)
+                    push(server, worker, update * (1 + WORKERS.index(worker)), version=server.updates, bucket=bucket)
         assert server.updates == 3
         values.append(server.values.tolist())
     assert values[0] == pytest.approx(values[1], rel=1e-5)

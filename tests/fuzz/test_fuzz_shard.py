@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -65,7 +66,10 @@ def test_whatever_comes_is_answered_or_refused_and_what_is_refused_changes_nothi
         frames = [data] if chance.random() < 0.7 else [data[:20], data[20:]]
         before = shard.values.tobytes(), shard.updates
         try:
-            answers = shard.handle(chance.choice(SENDERS[: chance.choice((3, 7))]), *Request.unpack(frames))
+            request, payload = Request.unpack(frames)
+            if chance.random() < 0.5:
+                request = msgspec.structs.replace(request, version=shard.updates)
+            answers = shard.handle(chance.choice(SENDERS[: chance.choice((3, 7))]), request, payload)
         except WireError:
             refused += 1
             assert (shard.values.tobytes(), shard.updates) == before
@@ -90,3 +94,16 @@ def test_an_update_is_never_made_of_rows_and_buckets(first: Op, by_rows: bool) -
         except WireError:
             refused += 1
     assert refused in (1, 2)
+
+
+def test_a_gradient_that_comes_too_late_is_not_folded_in() -> None:
+    """Once it was: values that all the others had agreed on then moved by it."""
+    shard = SyncShard(side(), plan(buckets=(slice(0, SIZE),), folds=True, lr=1.0))
+    push = Request(Op.PUSH, 0, 0)
+    for worker in (b"w0", b"w1", b"w2"):
+        shard.handle(worker, push, np.ones(SIZE, np.float32).tobytes())
+    (answer,) = shard.handle(b"w1", push, np.full(SIZE, 100, np.float32).tobytes())
+    assert answer.reply.update == 1
+    for worker in (b"w0", b"w1", b"w2"):
+        shard.handle(worker, Request(Op.PUSH, 1, 0), np.ones(SIZE, np.float32).tobytes())
+    assert shard.values.tolist() == [-2.0] * SIZE

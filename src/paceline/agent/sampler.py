@@ -8,7 +8,7 @@ from paceline.agent.counters import HostCounters, ProcessCount, ProcessCounters
 from paceline.agent.protocol import HostSample, TaskSample
 
 _CHILDREN_EVERY_NS = 2_000_000_000  # looking for children is slow, and most tasks have none
-_RUN_WAIT_EVERY_NS = 500_000_000  # it means a look at every thread, and frameworks have many
+_RUN_WAIT_EVERY_NS = 1_000_000_000  # it means a look at every thread, and frameworks have many
 
 
 class Sampler:
@@ -98,7 +98,7 @@ class _Task:
         return self._last
 
     def run_wait_s(self, t_ns: int) -> float | None:
-        """As of the last look at its threads, which may be half a second ago."""
+        """As of the last look at its threads, which may be a second ago."""
         if t_ns >= self._look_at_threads_ns:
             self._look_at_threads_ns = t_ns + _RUN_WAIT_EVERY_NS
             self.look_at_threads()

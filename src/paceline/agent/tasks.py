@@ -47,7 +47,8 @@ class RunningTask:
         self._about_to_end = about_to_end
         records, self._log_path = spool / f"{order.task}.records", spool / f"{order.task}.log"
         self._records = RecordReader(records)
-        self._log_seen = 0
+        # What an earlier process of this name left there is told already.
+        self._log_seen = self._log_path.stat().st_size if self._log_path.exists() else 0
         self._shipping = threading.Lock()
         self._oom_before = _oom_kills()
         argv = _training(records, cgroups) if order.kind == "train" else [sys.executable, "-m", "paceline.task.link"]

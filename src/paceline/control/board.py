@@ -10,8 +10,9 @@ import numpy as np
 
 from paceline.train.recorder import Kind, clock_ns
 
-_POINTS_A_SHIPMENT = 5
-"""Points written per shipment of records: a curve needs no more, and the controller must stay light."""
+_POINTS_A_WRITE = 5
+_BETWEEN_WRITES_S = 1.5
+"""A curve needs no more points, and the controller must stay light."""
 
 
 class Board:
@@ -30,22 +31,35 @@ class Board:
         self._records = RecordWriter(self._file)
         self._wall_minus_monotonic = time.time() - clock_ns() / 1e9
         self._last: tuple[int, int] | None = None
+        self._waiting: list[np.ndarray] = []
+        self._write_at_s = 0.0
         self._records.write(event_pb2.Event(wall_time=time.time(), file_version="brain.Event:2").SerializeToString())
         self._file.flush()
 
     def add(self, records: np.ndarray) -> None:
+        self._waiting.append(records)
+        if time.monotonic() >= self._write_at_s:
+            self._write_at_s = time.monotonic() + _BETWEEN_WRITES_S
+            self._write_all()
+
+    def close(self) -> None:
+        self._write_all()
+        self._file.close()
+
+    def _write_all(self) -> None:
+        if not self._waiting:
+            return
+        records = np.concatenate(self._waiting)
+        self._waiting = []
         steps = records[records["kind"] == Kind.STEP]
         if len(steps):
-            for record in steps[np.unique(np.linspace(0, len(steps) - 1, _POINTS_A_SHIPMENT).astype(int))]:
+            for record in steps[np.unique(np.linspace(0, len(steps) - 1, _POINTS_A_WRITE).astype(int))]:
                 self._write(record, **{self._outcome: float(record["value"])})
             self._pace(steps[-1])
         for record in records[records["kind"] == Kind.EVAL]:
             values = {"eval/loss": float(record["value"]), "eval/accuracy": float(record["value2"])}
             self._write(record, **{tag: value for tag, value in values.items() if not math.isnan(value)})
         self._file.flush()
-
-    def close(self) -> None:
-        self._file.close()
 
     def _pace(self, last: Any) -> None:
         end, step = int(last["start_ns"] + last["duration_ns"]), int(last["step"])

@@ -10,7 +10,7 @@ from paceline.control.moment import Moment
 from paceline.plan.place import RunPlan
 from paceline.store.result import Result, Status
 
-_LOOK_EVERY_S = 0.25  # agents ship twice a second: more often there is nothing new
+_LOOK_EVERY_S = 0.25  # agents ship about once a second: more often there is nothing new
 BEFORE = "before"
 """How a run counts that an earlier sweep of the same name has made."""
 

@@ -1,6 +1,5 @@
 """A run as it is on disk: what was asked, what happened, what was measured."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -98,7 +97,6 @@ def recovering(paths: RunPaths) -> Iterator[None]:
     try:
         with making_sense(paths.journal):
             consolidate(paths)
-        shutil.rmtree(paths.spool, ignore_errors=True)
         yield
     except OSError as error:
         raise StoreError(f"run {paths.id} was cut short and cannot be set right: {error.strerror}") from None

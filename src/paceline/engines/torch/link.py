@@ -47,8 +47,8 @@ class ServerLink:
         except zmq.Again:
             raise RunError(f"no answer from {self.task} for {_PATIENCE_MS // 1000} s") from None
 
-    def ask(self, request: Request) -> Reply:
-        self.send(request)
+    def ask(self, request: Request, values: Buffer = b"") -> Reply:
+        self.send(request, values)
         reply, _ = self.receive()
         return reply
 
