@@ -35,6 +35,7 @@ from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
 from paceline.task.link import LinkOrder
 from paceline.train.context import Outcome
+from paceline.train.recorder import RECORD_BYTES
 
 SAMPLE = p.HostSample(
     1, 0.5, [1.0, 2.0], 10, p.LinkCount(1, 2, 3, 4), p.LinkCount(), 5, 6, [p.TaskSample("w0", 0.1, 9, 3, 0.2)]
@@ -46,7 +47,7 @@ FROM_TASKS: list[p.Message] = [
 ]  # fmt: skip
 FROM_AGENTS: list[p.Message] = [
     p.Hello("h1", 1, 2, 3, "host"), p.Pong(1, 2), p.TaskStarted("w0", 5), p.TaskExited("w1", -9, 5),
-    p.Records("w0", bytes(96)), p.Log("w0", b"text"), p.Samples([SAMPLE]),
+    p.Records("w0", bytes(2 * RECORD_BYTES)), p.Log("w0", b"text"), p.Samples([SAMPLE]),
     *(p.TaskSaid("w0", said) for said in FROM_TASKS),  # type: ignore[arg-type]
 ]  # fmt: skip
 TO_AGENTS: list[p.Message] = [

@@ -117,7 +117,7 @@ def resealed(data: bytes, chance: random.Random) -> bytes:
     changed = bytearray(data)
     for start in range(0, len(changed) - 511, 512):
         header = memoryview(changed)[start : start + 512]
-        if header[257:262] != b"ustar":
+        if bytes(header[257:262]) != b"ustar":
             continue
         if chance.random() < 0.5:
             header[156] = chance.choice(b"0123456789xgLKSDVMN")

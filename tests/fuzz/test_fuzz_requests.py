@@ -178,7 +178,7 @@ def test_sweeps_too_large_to_make_are_refused_before_they_are_made() -> None:
 
 
 @pytest.mark.parametrize("field", ["batch", "examples", "eval_every", "checkpoint_every", "threads", "trace_every"])
-@pytest.mark.parametrize("number", [10**18, 10**30, "9" * 400, "nan", "inf", -1, "1e9"])
+@pytest.mark.parametrize("number", [10**18, 10**30, "9" * 400, "nan", "inf", -1])
 def test_numbers_that_nothing_can_hold_are_refused(field: str, number: object) -> None:
     with pytest.raises(PacelineError) as refused:
         pipeline.plan(experiment({"workload": "logreg", field: number}))

@@ -110,7 +110,10 @@ def test_who_connects_and_says_nothing_takes_a_place_for_a_while_and_no_more(mon
     monkeypatch.setattr("paceline.metrics.serve._PATIENCE_S", 2.0)
     with serving(SweepState(), 0) as url, ExitStack() as stack:
         before = threading.active_count()
-        slow = [stack.enter_context(socket.create_connection(("127.0.0.1", _port(url)), 20)) for _ in range(100)]
+        slow = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", _port(url)), 20))
+            for _ in range(3 * _MOST_AT_ONCE)
+        ]
         for one in slow:
             with suppress(OSError):
                 one.sendall(b"GET /metrics HTTP/1.0\r\nX-Never: ")

@@ -58,6 +58,7 @@ class _Server(ThreadingHTTPServer):
     """So many at once and each for so long: who connects and says nothing takes no more than that."""
 
     daemon_threads = True
+    request_queue_size = 2 * _MOST_AT_ONCE
 
     def __init__(self, port: int, registry: CollectorRegistry) -> None:
         self.registry = registry

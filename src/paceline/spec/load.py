@@ -35,7 +35,7 @@ def experiment(fields: Mapping[str, Any]) -> Experiment:
             raise SpecError(unknown("field", key, _FIELDS))
         values[key] = _stop(value) if key == "stop" else _axis(value) if key in AXES else value
     for field in ("cpus", "checkpoint_every"):  # Numbers, or text with a number in it.
-        values |= {field: [f"{one:.15g}" if isinstance(one, int | float) else one for one in values.get(field, [None])]}
+        values |= {field: [_as_text(field, one) for one in values.get(field, [None])]}
     _split_sizes(values)
     if not values.get("workload"):
         raise SpecError("no workload: say which, e.g. paceline run logreg")
@@ -84,6 +84,13 @@ def assignments(pairs: Sequence[str]) -> dict[str, list[str]]:
         if key not in AXES:
             raise SpecError(unknown("field", key, AXES))
     return fields
+
+
+def _as_text(field: str, value: Any) -> Any:
+    try:
+        return f"{value:.15g}" if isinstance(value, int | float) else value
+    except OverflowError:
+        raise SpecError(f"{field}: the number is too large") from None
 
 
 def _split_sizes(values: dict[str, Any]) -> None:
