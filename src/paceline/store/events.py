@@ -47,6 +47,7 @@ class _Link(_Any):
 class _Finished(_Any):
     task: str
     steps: int
+    updates: int
     started_s: float | None
     ended_s: float | None
     reached_s: float | None
