@@ -97,7 +97,8 @@ def _created(plan: RunPlan, data: str) -> dict[str, Any]:
 def _outcome(steps: int, updates: int, ended_s: float) -> dict[str, Any]:
     return {
         "steps": steps, "updates": updates, "started_s": START_S, "ended_s": ended_s, "loss": 0.25, "accuracy": 0.925,
-        "auc": None, "value": None, "reached": "loss=0.3", "reached_s": ended_s, "reached_update": steps, "fetched_bytes": 0,
+        "auc": None, "value": None, "reached": "loss=0.3", "reached_s": ended_s, "reached_update": steps,
+        "fetched_bytes": 0,
     }  # fmt: skip
 
 
