@@ -14,12 +14,30 @@ PacelineError
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_LONGEST_LINE = 1_000
+
+
+def printable(text: str) -> str:
+    """The same with question marks for what a terminal might take for an order; ends of lines and tabs stay."""
+    return "".join(mark if mark.isprintable() or mark in "\n\t" else "?" for mark in text)
+
+
+def one_line(text: str) -> str:
+    """Text as one printable line that is not too long to read; what is left out of it is the middle."""
+    if len(text) > 2 * _LONGEST_LINE:
+        text = f"{text[:_LONGEST_LINE]}{text[-_LONGEST_LINE:]}"
+    line = " ".join(text.split())
+    if len(line) > _LONGEST_LINE:
+        half = _LONGEST_LINE // 2
+        line = f"{line[:half]} … {line[-half:]}"
+    return printable(line)
+
 
 class PacelineError(Exception):
     """Base of everything Paceline raises on purpose. Its text is one printable line, whatever was quoted in it."""
 
     def __init__(self, line: str) -> None:
-        super().__init__("".join(mark if mark.isprintable() else "?" for mark in " ".join(line.split())))
+        super().__init__(one_line(line))
 
 
 class UsageError(PacelineError):

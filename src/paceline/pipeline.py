@@ -29,9 +29,10 @@ from paceline.spec.experiment import Experiment
 from paceline.spec.load import experiment as request_of
 from paceline.spec.load import load_toml
 from paceline.spec.sweep import expand, key
+from paceline.store.events import Event
 from paceline.store.paths import RunPaths, check_writable, runs_of_sweep
 from paceline.store.result import Result
-from paceline.store.run import Event, StoredRun
+from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
 from paceline.workloads.model import CLASSIFIES
 from paceline.workloads.operations import training_operations

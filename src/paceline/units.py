@@ -9,6 +9,8 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s)", re.IGNORECASE)
 _FRACTION = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)")
 MIN_LINK_BITS_S, MAX_LINK_BITS_S = 10**4, 10**11
 MIN_CPUS, MAX_CPUS = 0.01, 4096
+MAX_DELAY_S = 10.0
+MAX_SHARE = 1e6
 _SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 
@@ -32,6 +34,14 @@ def seconds(text: str) -> float:
     return float(match[1]) * _SECONDS[match[2].lower()]
 
 
+def delay(text: str) -> float:
+    """A duration for which a link may hold back what it carries."""
+    found = seconds(text)
+    if found > MAX_DELAY_S:
+        raise SpecError(f"latency '{text}': must be at most {MAX_DELAY_S:g}s")
+    return found
+
+
 def cpus(text: str) -> float:
     """`0.5` -> 0.5, a share of a core or some cores."""
     try:
@@ -48,7 +58,10 @@ def fraction(text: str) -> float:
     match = _FRACTION.fullmatch(text.strip())
     if not match:
         raise SpecError(f"share '{text}' is not understood: write e.g. 5% or 0.05")
-    return float(match[1]) / (100 if match[2] else 1)
+    found = float(match[1]) / (100 if match[2] else 1)
+    if found > MAX_SHARE:
+        raise SpecError(f"share '{text}': must be at most {MAX_SHARE:g}, which is {MAX_SHARE:.0%}")
+    return found
 
 
 def short(value: float) -> str:

@@ -15,8 +15,9 @@ def start_of(folder: Path, *events: dict[str, Any]) -> float:
     paths = RunPaths(folder)
     step = dict.fromkeys(STEPS_SCHEMA) | {"task": "w0", "kind": "step", "step": 0, "t_s": 4.0, "duration_s": 0.1}
     pl.DataFrame([step], schema=STEPS_SCHEMA).write_parquet(paths.steps)
-    places = [{"task": task, "role": "w"} for task in ("w0", "w1", "w2")]
-    lines = [{"event": "created", "t_s": 0.0, "places": [*places, {"task": "ps0", "role": "ps"}]}, *events]
+    places = [{"task": task, "role": "w", "host": "h1"} for task in ("w0", "w1", "w2")]
+    server = {"task": "ps0", "role": "ps", "host": "h1"}
+    lines = [{"event": "created", "t_s": 0.0, "places": [*places, server]}, *events]
     paths.events.write_text("\n".join(map(json.dumps, lines)))
     return training_start_s(StoredRun(paths))
 
@@ -24,7 +25,8 @@ def start_of(folder: Path, *events: dict[str, Any]) -> float:
 def test_the_training_begins_when_the_first_worker_did(tmp_path: Path) -> None:
     go = {"event": "go", "t_s": 3.0}
     started = {"w0": 3.2, "w1": 3.1, "w2": None, "ps0": 3.05}
-    done = [{"event": "finished", "t_s": 9.0, "task": task, "started_s": at} for task, at in started.items()]
+    rest = {"event": "finished", "t_s": 9.0, "steps": 5, "updates": 5, "ended_s": 8.0, "reached_s": None}
+    done = [{**rest, "task": task, "started_s": at} for task, at in started.items()]
     assert start_of(tmp_path, go, *done) == 3.1
     assert start_of(tmp_path, go) == 3.0
     assert start_of(tmp_path) == 4.0

@@ -1,90 +1,22 @@
 """The parameter server behind its real socket: who is let in, and what garbage does."""
 
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 import zmq
 
-from paceline.data.dataset import Ready
-from paceline.data.images import LabelledImages
-from paceline.engines.torch.curve import CLIENT_PUBLIC, CLIENT_SECRET, identify, new_keys
-from paceline.engines.torch.server import serve
+from engines.serving import WORKER_KEYS, Running, client, running
+from paceline.engines.torch.curve import CLIENT_PUBLIC, CLIENT_SECRET
 from paceline.engines.torch.wire import Op, Reply, Request
-from paceline.train.context import Job, Outcome, TaskContext
-from paceline.train.recorder import Recorder
-from paceline.workloads.registry import workload
-
-LOGREG = workload("logreg")
-SERVER_KEYS, WORKER_KEYS = new_keys()
-JOB = Job(
-    run="test", task="ps0", role="ps", index=0, workers=1, servers=1, address="127.0.0.1", workload="logreg",
-    size="", examples=None, momentum=0.0, transport="tcp",
-    data=Ready(paths=("", "", "", ""), source="", synthetic=True), engine="torch", strategy="ps-async",
-    synchronous=False, batch=10, seed=1, lr=0.5, stop=(), update_limit=None, updates_per_epoch=1, eval_every=None,
-    eval_examples=None, checkpoint_every=None,
-    threads=1, trace_every=None, record=True, secrets=SERVER_KEYS,
-)  # fmt: skip
-
-
-class Alone:
-    """The rendezvous of a server whose only peer is the test."""
-
-    def __init__(self) -> None:
-        self.halted, self.address, self.bound = threading.Event(), "", threading.Event()
-
-    def meet(self, addresses: dict[str, str]) -> dict[str, dict[str, str]]:
-        self.address = addresses["parameters"]
-        self.bound.set()
-        return {}
-
-    def start_together(self) -> None:
-        """There is nobody to wait for."""
-
-    def attach(self, kind: str, name: str, data: bytes) -> None:
-        raise AssertionError("a server leaves no files")
-
-
-class Running(msgspec.Struct):
-    address: str
-    outcome: list[Outcome]
-    thread: threading.Thread
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Running]:
-    assert LOGREG.model
-    alone, outcome = Alone(), []
-    nothing = np.zeros((0, 784), np.uint8)
-    labels = np.zeros(0, np.int64)
-    data = LabelledImages(train_x=nothing, train_y=labels, test_x=nothing, test_y=labels, scale=1.0)
-    context = TaskContext(
-        job=JOB, workload=LOGREG, model=LOGREG.model, data=data, recorder=Recorder(tmp_path / "r"), rendezvous=alone
-    )
-    thread = threading.Thread(target=lambda: outcome.append(serve(context)), daemon=True)
-    thread.start()
-    assert alone.bound.wait(10)
-    yield Running(alone.address, outcome, thread)
-    if thread.is_alive():
-        with client(alone.address, WORKER_KEYS) as worker:
-            worker.send(Request(Op.LEAVE).head())
-            thread.join(10)
-    assert not thread.is_alive()
-
-
-def client(address: str, secrets: dict[str, str] | None) -> "zmq.Socket[bytes]":
-    dealer: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
-    dealer.routing_id = b"w0"
-    dealer.linger = 500
-    dealer.rcvtimeo = 5_000
-    if secrets is not None:
-        identify(dealer, msgspec.structs.replace(JOB, secrets=secrets))
-    dealer.connect(address)
-    return dealer
+    with running(tmp_path) as made:
+        yield made
 
 
 def test_a_worker_with_the_runs_key_is_served(server: Running) -> None:

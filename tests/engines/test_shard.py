@@ -18,9 +18,13 @@ HALVES = (slice(2, 4), slice(0, 2))
 
 
 def shard(
-    kind: type[Shard], limit: int | None = None, buckets: tuple[slice, ...] = WHOLE, momentum: float = 0.0
+    kind: type[Shard],
+    limit: int | None = None,
+    buckets: tuple[slice, ...] = WHOLE,
+    momentum: float = 0.0,
+    by_rows: bool = False,
 ) -> Shard:
-    plan = Plan(buckets=buckets, lr=0.5, momentum=momentum, workers=WORKERS, limit=limit)
+    plan = Plan(buckets=buckets, lr=0.5, momentum=momentum, workers=WORKERS, limit=limit, by_rows=by_rows)
     return kind(side(), plan)
 
 
@@ -208,7 +212,7 @@ def pull_rows(server: Shard, worker: bytes, *numbers: int) -> list[float]:
 
 
 def test_a_push_is_for_the_rows_pulled_last_and_brings_the_next_ones() -> None:
-    server = shard(AsyncShard)
+    server = shard(AsyncShard, by_rows=True)
     assert pull_rows(server, b"w0", 1, 3, 1) == [0.0, 0.0, 0.0]
     (answer,) = server.handle(b"w0", Request(Op.PUSH_ROWS, 0, bucket=2), gradients(1.0, 2.0, 3.0) + indices(3, 0))
     assert server.values.tolist() == [0.0, -2.0, 0.0, -1.0]
@@ -219,7 +223,7 @@ def test_a_push_is_for_the_rows_pulled_last_and_brings_the_next_ones() -> None:
 
 
 def test_rows_of_a_sync_update_are_averaged() -> None:
-    server = shard(SyncShard)
+    server = shard(SyncShard, by_rows=True)
     for worker, number in ((b"w0", 0), (b"w1", 1), (b"w2", 0)):
         pull_rows(server, worker, number)
     push = Request(Op.PUSH_ROWS, 0, bucket=1)
@@ -233,7 +237,7 @@ def test_rows_of_a_sync_update_are_averaged() -> None:
 
 
 def test_rows_beyond_the_shard_or_never_pulled_are_refused() -> None:
-    server = shard(AsyncShard)
+    server = shard(AsyncShard, by_rows=True)
     with pytest.raises(WireError, match="not pulled"):
         server.handle(b"w0", Request(Op.PUSH_ROWS), gradients(1.0))
     for numbers in ((4,), (-1,)):
@@ -255,7 +259,7 @@ def test_folding_gives_what_holding_gives(order: list[str], momentum: float) -> 
         for update in (1.0, 2.0, 3.0):
             for bucket in (1, 0):
                 for worker in order:
-                    push(server, worker, update * (1 + WORKERS.index(worker)), bucket=bucket)
+                    push(server, worker, update * (1 + WORKERS.index(worker)), version=server.updates, bucket=bucket)
         assert server.updates == 3
         values.append(server.values.tolist())
     assert values[0] == pytest.approx(values[1], rel=1e-5)

@@ -62,7 +62,8 @@ def store_run(
         writer.event("incident", t_s=START_S + 0.5, what=incident, task="w0", host="h1")
     if end:
         for place in plan.workers if steps and end[0] == "ok" else ():
-            writer.event("finished", t_s=ended_s, task=place.task, **_outcome(steps, ended_s))
+            updates = steps if plan.synchronous else steps * len(plan.workers)
+            writer.event("finished", t_s=ended_s, task=place.task, **_outcome(steps, updates, ended_s))
         writer.event("ended", t_s=ended_s, status=end[0], reason=end[1])
     writer.close()
     if end:
@@ -93,10 +94,11 @@ def _created(plan: RunPlan, data: str) -> dict[str, Any]:
     }
 
 
-def _outcome(steps: int, ended_s: float) -> dict[str, Any]:
+def _outcome(steps: int, updates: int, ended_s: float) -> dict[str, Any]:
     return {
-        "steps": steps, "started_s": START_S, "ended_s": ended_s, "loss": 0.25, "accuracy": 0.925, "auc": None,
-        "value": None, "reached": "loss=0.3", "reached_s": ended_s, "reached_update": steps, "fetched_bytes": 0,
+        "steps": steps, "updates": updates, "started_s": START_S, "ended_s": ended_s, "loss": 0.25, "accuracy": 0.925,
+        "auc": None, "value": None, "reached": "loss=0.3", "reached_s": ended_s, "reached_update": steps,
+        "fetched_bytes": 0,
     }  # fmt: skip
 
 

@@ -7,12 +7,18 @@ All times are nanoseconds of the sender's monotonic clock.
 
 import struct
 import threading
-from typing import BinaryIO, Generic, Literal, TypeVar
+from typing import Annotated, BinaryIO, Generic, Literal, TypeVar
 
 import msgspec
 
 MAX_FRAME_BYTES = 64 * 2**20
+_PIECE_BYTES = 2**20
+_MOST = 2**63 - 1
 _LENGTH = struct.Struct("<I")
+
+
+Count = Annotated[int, msgspec.Meta(le=_MOST)]
+"""A whole number that fits a table's column: what arrives is refused here, and not when the run is over."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -128,8 +134,8 @@ class Log(Message, frozen=True):
 class TaskSample(msgspec.Struct, frozen=True, array_like=True):
     task: str
     cpu_s: float
-    rss_bytes: int
-    threads: int
+    rss_bytes: Count
+    threads: Count
     run_wait_s: float | None = None
     """Seconds its threads were ready to run but waited for a core so far; None if the system does not say."""
 
@@ -137,26 +143,26 @@ class TaskSample(msgspec.Struct, frozen=True, array_like=True):
 class LinkCount(msgspec.Struct, frozen=True, array_like=True):
     """Counters since boot of one kind of interface."""
 
-    rx_bytes: int = 0
-    tx_bytes: int = 0
-    rx_packets: int = 0
-    tx_packets: int = 0
+    rx_bytes: Count = 0
+    tx_bytes: Count = 0
+    rx_packets: Count = 0
+    tx_packets: Count = 0
 
 
 class HostSample(msgspec.Struct, frozen=True, array_like=True):
     """Cumulative counters of one host at one moment; rates are made later, from differences."""
 
-    t_ns: int
+    t_ns: Count
     cpu_s: float
     """CPU seconds used by this host's tasks so far."""
     cores_busy_s: list[float]
     """Busy seconds of each core of the machine so far."""
-    memory_bytes: int
+    memory_bytes: Count
     """Resident memory of this host's tasks."""
     external: LinkCount
     loopback: LinkCount
-    disk_read_bytes: int
-    disk_write_bytes: int
+    disk_read_bytes: Count
+    disk_write_bytes: Count
     tasks: list[TaskSample]
 
 
@@ -201,6 +207,8 @@ class Signal(Message, frozen=True):
 AgentHears = Setup | Ping | StartTask | Tell | Signal
 
 M = TypeVar("M")
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What a decoder has to say of bytes that nobody encoded: wrong form, text that is none, lists in lists without end."""
 
 
 class FrameError(Exception):
@@ -247,13 +255,14 @@ class Receiver(Generic[M]):
             return None
         try:
             return self._decoder.decode(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise FrameError(str(error)) from None
 
     def _read(self, size: int) -> bytes | None:
         parts = bytearray()
         while len(parts) < size:
-            part = self._stream.read(size - len(parts))
+            # Piece by piece: room is made for what comes, not for what was announced.
+            part = self._stream.read(min(size - len(parts), _PIECE_BYTES))
             if not part:
                 return None
             parts += part

@@ -99,7 +99,8 @@ class RunningTask:
                     self._about_to_end(self.name)
                     self.tell(Dismissed())
                 self._up.send(TaskSaid(self.name, message))
-        except FrameError:
+        except FrameError as error:
+            self._up.send(TaskSaid(self.name, Failed(f"it said something that is no message of ours: {error}", "")))
             self._process.kill()
         code = self._process.wait()
         ended_ns = time.monotonic_ns()

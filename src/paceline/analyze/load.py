@@ -3,7 +3,7 @@
 from paceline.analyze.summary import summarize
 from paceline.store.paths import RunPaths
 from paceline.store.result import Result
-from paceline.store.run import StoredRun, recovering
+from paceline.store.run import StoredRun, making_sense, recovering
 
 
 def load_result(paths: RunPaths) -> Result:
@@ -13,6 +13,9 @@ def load_result(paths: RunPaths) -> Result:
         return result
     with recovering(paths):
         # Another reader may have been faster.
-        result = stored.result or summarize(stored)
+        result = stored.result
+        if result is None:
+            with making_sense(paths.directory):
+                result = summarize(stored)
         stored.write_result(result)
     return result

@@ -11,8 +11,9 @@ from paceline.analyze.verdict.gather import gather
 from paceline.analyze.verdict.judge import judge
 from paceline.analyze.verdict.remedies import Asked
 from paceline.spec.experiment import RunSpec
+from paceline.store.events import Event
 from paceline.store.result import Final, HostResult, Incident, Link, Reached, Result, Verdict, WorkerResult
-from paceline.store.run import Event, StoredRun
+from paceline.store.run import StoredRun
 from paceline.workloads.own import is_own
 
 _MACHINE_SCOPE = {

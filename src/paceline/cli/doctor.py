@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-_TF_WARNING = (
-    "TensorFlow's servers listen on every interface and let anyone in; gloo's listen on the host's own address and\n"
-    "  let anyone in. On `local` that is this machine: train where nobody untrusted can reach it, or use netns.\n"
-    "  The torch parameter server binds the host's own address and admits only the run's own keys."
+_REACH = (
+    "TensorFlow's servers listen on every interface, gloo's (torch allreduce) on the host's own address, and both let\n"
+    "  anyone in. On `local` that is this machine: train where nobody untrusted can reach it, or use netns.\n"
+    "  The torch parameter server listens on the host's own address, or a local socket, and admits only the run's key."
 )
 
 
@@ -46,5 +46,5 @@ def doctor(
         line(False, "left over", f"{one}: remove it with paceline doctor --clean")
     if not left:
         line(True, "left over", "nothing")
-    say(f"\nnote  {_TF_WARNING}", markup=False)
+    say(f"\nnote  {_REACH}", markup=False)
     return 0

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from paceline.cli import compare, doctor, ls, report, reproduce, resume, run, show, workloads
-from paceline.errors import RunError, UsageError, UserCodeError
+from paceline.errors import RunError, UsageError, UserCodeError, one_line, printable
 
 app = typer.Typer(
     name="paceline",
@@ -58,7 +58,7 @@ def run_command(arguments: list[str]) -> int:
     try:
         code = app(args=arguments, standalone_mode=False, prog_name="paceline")
     except UserCodeError as error:
-        print(error.traceback, end="", file=sys.stderr)
+        print(printable(error.traceback), end="", file=sys.stderr)
         return _refuse(str(error))
     except UsageError as error:
         return _refuse(str(error))
@@ -71,9 +71,8 @@ def run_command(arguments: list[str]) -> int:
     except BrokenPipeError:
         return 0
     except OSError as error:
-        print(
-            f"paceline: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""), file=sys.stderr
-        )
+        line = f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
+        print(f"paceline: {one_line(line)}", file=sys.stderr)
         return 1
     except Exception as error:
         # The command-line parser's own complaints carry a message for the user.
@@ -86,7 +85,7 @@ def run_command(arguments: list[str]) -> int:
 
 
 def _refuse(line: str) -> int:
-    print(f"paceline: {line}", file=sys.stderr)
+    print(f"paceline: {one_line(line)}", file=sys.stderr)
     return 2
 
 
@@ -96,5 +95,6 @@ def _internal(error: Exception) -> int:
 
     with tempfile.NamedTemporaryFile("w", prefix="paceline-fault-", suffix=".log", delete=False) as log:
         traceback.print_exception(error, file=log)
-    print(f"paceline: internal fault, {type(error).__name__}: {error}; the traceback is in {log.name}", file=sys.stderr)
+    line = one_line(f"{type(error).__name__}: {error}")
+    print(f"paceline: internal fault, {line}; the traceback is in {log.name}", file=sys.stderr)
     return 1

@@ -12,6 +12,7 @@ from paceline.agent import protocol
 from paceline.control import supervisor as sv
 from paceline.control.cluster import Cluster, Heard, Lost
 from paceline.control.collect import Collector
+from paceline.control.credible import why_incredible
 from paceline.control.interrupts import Interrupts
 from paceline.control.links import capacities
 from paceline.control.moment import Moment
@@ -132,6 +133,9 @@ class Conductor:
     def _hear(self, heard: Heard | Lost) -> None:
         if isinstance(heard, Lost):
             self._decide(sv.AgentLost(heard.host, heard.detail))
+            return
+        if why := why_incredible(heard.host, heard.message, self._home):
+            self._decide(sv.AgentLost(heard.host, why))
             return
         match heard.message:
             case protocol.Records() as message:

@@ -42,7 +42,7 @@ def capacities(plan: RunPlan, hosts: Sequence[Host], runs: Path, scratch: Path) 
     if key not in known or any(time.time() - one.measured_at > _GOOD_FOR_S for one in known[key].values()):
         try:
             known[key] = measure(hosts, scratch)
-        except (OSError, RuntimeError, queue.Empty) as error:
+        except (OSError, RuntimeError, queue.Empty, *protocol.UNREADABLE) as error:
             _log.warning("the links were not measured: %s", error)
             return {}
         with suppress(OSError):
@@ -99,5 +99,5 @@ def _introduce(cluster: Cluster, hosts: Sequence[Host], addresses: Mapping[str, 
 def _read(memory: Path) -> dict[str, Capacities]:
     try:
         return msgspec.json.decode(memory.read_bytes(), type=dict[str, Capacities])
-    except (OSError, msgspec.DecodeError, msgspec.ValidationError):
+    except (OSError, *protocol.UNREADABLE):
         return {}

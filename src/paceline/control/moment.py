@@ -116,6 +116,8 @@ class Moment:
     def add_samples(self, host: str, samples: Iterable[HostSample]) -> None:
         recent = self._samples[host]
         recent.extend(samples)
+        if not recent:
+            return
         while len(recent) > 2 and recent[-1].t_ns - recent[0].t_ns > _WINDOW_S * 1e9:
             recent.popleft()
         first, last = recent[0], recent[-1]

@@ -287,10 +287,10 @@ class Supervisor:
         where, host = self._where(event.task), self._home[event.task]
         if event.oom:
             return Blame(0, event.task, host, f"{where} was killed: out of memory")
-        if event.code < 0:
-            return Blame(0, event.task, host, f"{where} was killed by {_signal_name(-event.code)}")
         if event.task in self._said:
             return Blame(2, event.task, host, f"{where} failed: {self._said[event.task]}")
+        if event.code < 0:
+            return Blame(0, event.task, host, f"{where} was killed by {_signal_name(-event.code)}")
         return Blame(1, event.task, host, f"{where} exited with code {event.code} before it was done")
 
     def _fail(self, blame: Blame, now_s: float) -> list[Instruction]:

@@ -12,6 +12,7 @@ _AR_MAGIC = b"!<arch>\n"
 _AR_HEADER = 60
 _AR_SIZE = slice(48, 58)
 _XZ_MEMORY = 256 * 2**20
+_READS_BEYOND = 8
 
 
 def pieces(file: IO[bytes]) -> Iterator[bytes]:
@@ -114,9 +115,15 @@ class _Reader:
     def __init__(self, source: Iterable[bytes]) -> None:
         self._pieces = iter(source)
         self._held = b""
+        self._beyond = 0
 
     def read(self, size: int) -> bytes:
         while len(self._held) < size and (piece := next(self._pieces, b"")):
             self._held += piece
         taken, self._held = self._held[:size], self._held[size:]
+        if not taken:
+            # A member may claim exabytes, and tarfile reads on beyond the end until it has passed them.
+            self._beyond += 1
+            if self._beyond > _READS_BEYOND:
+                raise EOFError("a member is longer than the archive")
         return taken

@@ -24,7 +24,7 @@ class HostLimits(msgspec.Struct, frozen=True, kw_only=True):
 def limits(spec: RunSpec, layout: Layout) -> tuple[HostLimits, ...]:
     """Of each host; PlanError if there are words for more or fewer hosts than the layout has."""
     links = _per_host("link", spec.link, units.bits_per_second, layout)
-    latencies = _per_host("latency", spec.latency, units.seconds, layout)
+    latencies = _per_host("latency", spec.latency, units.delay, layout)
     cpus = _per_host("cpus", spec.cpus, units.cpus, layout)
     return tuple(
         HostLimits(host=host, link_bits_s=link, latency_s=latency, cpus=share)

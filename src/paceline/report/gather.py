@@ -18,6 +18,7 @@ from paceline.report.sheets import sheets
 from paceline.report.verdicts import GroupVerdict, verdicts
 from paceline.store.paths import RunPaths
 from paceline.store.result import Result
+from paceline.store.run import making_sense
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,8 +65,9 @@ def draw(report: Report, runs: Sequence[RunPaths]) -> Gallery:
     for chosen in choose(report.groups, report.answers):
         # One run's tables at a time: they may be large.
         material = RunMaterial(chosen.result, paths[chosen.result.run])
-        drawn.append(RunFigures(chosen, figures_of(material)))
-        tests.append((f"{chosen.title} ({chosen.result.run})", curves.TestCurve(material)))
+        with making_sense(paths[chosen.result.run].directory):
+            drawn.append(RunFigures(chosen, figures_of(material)))
+            tests.append((f"{chosen.title} ({chosen.result.run})", curves.TestCurve(material)))
     both = curves.together(tests)
     return Gallery(overview=[*overview(report.groups), *([both] if both else [])], runs=drawn)
 

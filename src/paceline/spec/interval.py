@@ -8,6 +8,8 @@ import msgspec
 from paceline import units
 from paceline.errors import SpecError
 
+_MOST_DIGITS = 15
+
 
 class Interval(msgspec.Struct, frozen=True):
     unit: Literal["updates", "seconds"]
@@ -16,7 +18,7 @@ class Interval(msgspec.Struct, frozen=True):
     @classmethod
     def parse(cls, text: str) -> "Interval":
         """`500` is updates, `30s` is time."""
-        if text.isascii() and text.isdigit() and 0 < int(text) < 2**53:
+        if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS and int(text):
             return cls("updates", int(text))
         try:
             seconds = units.seconds(text)

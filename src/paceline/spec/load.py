@@ -21,6 +21,10 @@ ON_FAILURE = ("fail", "restart")
 RECIPE = "recipe"
 """The table of a spec file that says which published figures its runs stand beside; it asks for nothing."""
 _FIELDS = Experiment.__struct_fields__
+_MOST = 2**53
+"""Larger whole numbers are no longer told apart by everything they pass through."""
+_MOST_THREADS = 4096
+_LARGEST_FILE = 2**20
 
 
 def experiment(fields: Mapping[str, Any]) -> Experiment:
@@ -31,7 +35,7 @@ def experiment(fields: Mapping[str, Any]) -> Experiment:
             raise SpecError(unknown("field", key, _FIELDS))
         values[key] = _stop(value) if key == "stop" else _axis(value) if key in AXES else value
     for field in ("cpus", "checkpoint_every"):  # Numbers, or text with a number in it.
-        values |= {field: [f"{one:.15g}" if isinstance(one, int | float) else one for one in values.get(field, [None])]}
+        values |= {field: [_as_text(field, one) for one in values.get(field, [None])]}
     _split_sizes(values)
     if not values.get("workload"):
         raise SpecError("no workload: say which, e.g. paceline run logreg")
@@ -46,10 +50,15 @@ def experiment(fields: Mapping[str, Any]) -> Experiment:
 def load_toml(path: Path) -> dict[str, Any]:
     """The fields of a spec file."""
     try:
-        fields = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SpecError(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        with path.open("rb") as file:
+            content = file.read(_LARGEST_FILE + 1)
+    except (OSError, ValueError) as error:
+        raise SpecError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
+    if len(content) > _LARGEST_FILE:
+        raise SpecError(f"{path} is no spec file: it has more than {_LARGEST_FILE:,} bytes")
+    try:
+        fields = tomllib.loads(content.decode())
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, a list in a list in a list …
         raise SpecError(f"{path} is not valid TOML: {error}") from None
     fields.pop(RECIPE, None)
     return fields
@@ -75,6 +84,13 @@ def assignments(pairs: Sequence[str]) -> dict[str, list[str]]:
         if key not in AXES:
             raise SpecError(unknown("field", key, AXES))
     return fields
+
+
+def _as_text(field: str, value: Any) -> Any:
+    try:
+        return f"{value:.15g}" if isinstance(value, int | float) else value
+    except OverflowError:
+        raise SpecError(f"{field}: the number is too large") from None
 
 
 def _split_sizes(values: dict[str, Any]) -> None:
@@ -137,6 +153,9 @@ def _check(made: Experiment) -> None:
             raise SpecError(f"restarts {restarts}: must be from 0 to 1000")
     _whole_and_positive("threads", made.threads)
     _whole_and_positive("repeat", (made.repeat,))
+    for threads in made.threads:
+        if threads is not None and threads > _MOST_THREADS:
+            raise SpecError(f"threads {threads}: must be at most {_MOST_THREADS:,}")
     for seed in made.seed:
         if not 0 <= seed < 2**31:
             raise SpecError(f"seed {seed}: must be from 0 to {2**31 - 1}")
@@ -153,10 +172,10 @@ def _check(made: Experiment) -> None:
         if not 0.1 <= hz <= 100:
             raise SpecError(f"sample_hz {hz}: must be from 0.1 to 100")
     for steps in made.trace_every:
-        if steps is not None and steps < 0:
+        if steps is not None and not 0 <= steps <= _MOST:
             raise SpecError(f"trace_every {steps}: must be 0 (never) or more")
     _each_word("link", made.link, units.bits_per_second)
-    _each_word("latency", made.latency, units.seconds)
+    _each_word("latency", made.latency, units.delay)
     _each_word("cpus", made.cpus, units.cpus)
     if not made.runs:
         raise SpecError("the runs directory has no name: say where with --runs, or leave it out")
@@ -180,3 +199,5 @@ def _whole_and_positive(field: str, values: Sequence[int | None]) -> None:
     for value in values:
         if value is not None and value < 1:
             raise SpecError(f"{field} {value}: must be 1 or more")
+        if value is not None and value > _MOST:
+            raise SpecError(f"{field} {value}: must be at most {_MOST:,}")

@@ -10,6 +10,8 @@ from paceline.errors import SpecError, unknown
 StopKind = Literal["steps", "loss", "accuracy", "epochs", "seconds"]
 _KINDS = get_args(StopKind)
 _WHOLE = ("steps", "epochs")
+_MOST = 2**32 - 1
+"""As many updates as a record can count."""
 
 
 class StopRule(msgspec.Struct, frozen=True):
@@ -37,6 +39,8 @@ class StopRule(msgspec.Struct, frozen=True):
             raise SpecError(f"stop rule '{self}': the value must be above 0 and finite")
         if self.kind in _WHOLE and self.value != int(self.value):
             raise SpecError(f"stop rule '{self}': {self.kind} must be a whole number")
+        if self.kind in _WHOLE and self.value > _MOST:
+            raise SpecError(f"stop rule '{self}': at most {_MOST:,} {self.kind}")
         if self.kind == "accuracy" and self.value > 1:
             raise SpecError(f"stop rule '{self}': accuracy is a fraction, at most 1 (write 0.92 for 92 %)")
         return self

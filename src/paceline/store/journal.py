@@ -9,10 +9,9 @@ from pathlib import Path
 
 import msgspec
 
-from paceline.agent.protocol import HostSample
+from paceline.agent.protocol import UNREADABLE, Count, HostSample
 
 _FRAME = struct.Struct("<II")
-_MAX_BYTES = 2**28
 
 
 class TaskAdded(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -24,7 +23,7 @@ class ClockOffset(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """Add `offset_ns` to a time of this host to get the run's time, which is 0 at the run's start."""
 
     host: str
-    offset_ns: int
+    offset_ns: Count
     uncertainty_ns: int
 
 
@@ -67,14 +66,16 @@ def read(path: Path) -> Iterator[Entry]:
     """Entries up to the first that is torn or damaged."""
     decoder = msgspec.msgpack.Decoder(Entry)
     with path.open("rb") as file:
+        left = os.fstat(file.fileno()).st_size
         while len(head := file.read(_FRAME.size)) == _FRAME.size:
             size, checksum = _FRAME.unpack(head)
-            if size > _MAX_BYTES:
-                return
+            left -= len(head) + size
+            if left < 0:
+                return  # Room is not even made for what cannot be there.
             body = file.read(size)
             if len(body) < size or zlib.crc32(body) != checksum:
                 return
             try:
                 yield decoder.decode(body)
-            except msgspec.MsgspecError:
+            except UNREADABLE:
                 return

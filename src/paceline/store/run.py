@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import filelock
-import msgspec
 import polars as pl
 
+from paceline.agent.protocol import UNREADABLE
 from paceline.errors import StoreError
 from paceline.store import result as results
+from paceline.store.events import Event, well_formed
 from paceline.store.paths import RunPaths, write_whole
 from paceline.store.result import Result
 from paceline.store.tables import SAMPLES_SCHEMA, STEPS_SCHEMA, upgraded
 from paceline.store.writer import consolidate
-
-Event = dict[str, Any]
 
 
 class StoredRun:
@@ -26,18 +25,12 @@ class StoredRun:
 
     @cached_property
     def events(self) -> list[Event]:
-        """In order of time; a torn last line is left out."""
+        """In order of time; a torn last line is left out, as is any other that cannot be what was written."""
         try:
             lines = self.paths.events.read_bytes().split(b"\n")
         except OSError as error:
             raise StoreError(f"run {self.paths.id} has no readable events: {error.strerror}") from None
-        found = []
-        for line in lines:
-            try:
-                found.append(msgspec.json.decode(line, type=Event))
-            except msgspec.MsgspecError:
-                continue
-        return found
+        return [event for line in lines if (event := well_formed(line))]
 
     def first(self, name: str) -> Event | None:
         return next((event for event in self.events if event["event"] == name), None)
@@ -54,10 +47,13 @@ class StoredRun:
         return self._table(self.paths.samples, SAMPLES_SCHEMA)
 
     def _table(self, path: Path, schema: dict[str, Any]) -> pl.DataFrame:
+        if not path.exists():
+            return pl.DataFrame(schema=schema)
         try:
-            return upgraded(pl.read_parquet(path), schema) if path.exists() else pl.DataFrame(schema=schema)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            raise StoreError(f"{path} is damaged: {error}") from None
+            with making_sense(path):
+                return upgraded(pl.read_parquet(path), schema)
+        except OSError as error:
+            raise StoreError(f"cannot read {path}: {error.strerror or error}") from None
 
     @property
     def result(self) -> Result | None:
@@ -66,11 +62,26 @@ class StoredRun:
             return results.decode(self.paths.result.read_bytes())
         except FileNotFoundError:
             return None
-        except (OSError, msgspec.MsgspecError) as error:
+        except (OSError, *UNREADABLE) as error:
             raise StoreError(f"{self.paths.result} is damaged: {error}") from None
 
     def write_result(self, result: Result) -> None:
         write_whole(self.paths.result, results.encode(result))
+
+
+@contextmanager
+def making_sense(what: Path) -> Iterator[None]:
+    """What damage leads to is told as damage: one bad run must not keep others from being shown.
+
+    Checksums and forms let little through, but a flipped bit may make a number absurd, and polars panics, which is
+    no Exception, at some tables that are none.
+    """
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise StoreError(f"{what} is damaged ({type(error).__name__}: {error})") from error
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise StoreError(f"{what} is damaged ({error})") from None
 
 
 @contextmanager
@@ -84,7 +95,8 @@ def recovering(paths: RunPaths) -> Iterator[None]:
     except OSError as error:
         raise StoreError(f"run {paths.id} was cut short and cannot be set right: {error.strerror}") from None
     try:
-        consolidate(paths)
+        with making_sense(paths.journal):
+            consolidate(paths)
         yield
     except OSError as error:
         raise StoreError(f"run {paths.id} was cut short and cannot be set right: {error.strerror}") from None

@@ -8,7 +8,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from paceline.errors import PacelineError
+from paceline.errors import PacelineError, one_line
 from paceline.task.channel import Channel
 from paceline.task.lifeline import die_with_parent, join_cgroups
 from paceline.train.context import Job, Outcome, TaskContext
@@ -64,7 +64,7 @@ def _traceback(error: BaseException, channel: "Channel[Job]") -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())[:300]
+    text = one_line(str(error))[:300]
     return text if isinstance(error, PacelineError) else f"{type(error).__name__}: {text}"
 
 

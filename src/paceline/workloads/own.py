@@ -50,7 +50,7 @@ def code_mark(name: str) -> str:
     """Changes with the file that the workload is in."""
     try:
         return hashlib.sha256(Path(where_code_is(name)).read_bytes()).hexdigest()[:12]
-    except OSError:
+    except (OSError, ValueError):  # not there, or no name that a file could have
         return "unknown"
 
 
@@ -65,7 +65,7 @@ def where_code_is(name: str) -> str:
         return str(Path(name).absolute())
     try:
         found = importlib.util.find_spec(name.partition(":")[0])
-    except ImportError:
+    except (ImportError, ValueError):
         return ""
     return (found.origin or "") if found else ""
 

@@ -6,8 +6,9 @@ import polars as pl
 
 from paceline.analyze.critical import critical_path
 from paceline.analyze.verdict.facts import Facts, HostFacts, LinkFacts, Phases, ServerFacts, TaskUse, WorkerFacts
+from paceline.store.events import Event
 from paceline.store.result import HostResult, WorkerResult
-from paceline.store.run import Event, StoredRun
+from paceline.store.run import StoredRun
 
 _IN_STEPS = ("data", "pull", "compute", "push", "wait")
 

@@ -1,12 +1,12 @@
 """A parameter server: one shard behind a ZeroMQ ROUTER. It needs no framework at all."""
 
-import logging
 import os
 import secrets
 
 import zmq
 
 from paceline.engines.torch.buckets import BUCKET_BYTES, Bucket, cut
+from paceline.engines.torch.complaints import Complaints
 from paceline.engines.torch.curve import guard
 from paceline.engines.torch.diary import Diary
 from paceline.engines.torch.frames import HEARTBEAT_MS, LINGER_MS, receive, send
@@ -19,8 +19,10 @@ from paceline.train.context import Job, Outcome, TaskContext
 from paceline.train.recorder import clock_ns
 from paceline.workloads.parameters import Vector
 
-_log = logging.getLogger(__name__)
 _MOST_IO_THREADS = 4
+_HANDSHAKE_MS = 10_000
+"""Whoever connects and has not shown a key by then is hung up on."""
+_SPARE_MESSAGES = 64
 _ROW_BYTES = 8
 """A push carries a gradient and the next index for each row."""
 
@@ -43,6 +45,9 @@ def serve(context: TaskContext) -> Outcome:
     router.setsockopt(zmq.ROUTER_HANDOVER, 1)
     router.setsockopt(zmq.MAXMSGSIZE, _largest_message(context, buckets))
     router.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+    router.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
+    # A worker has no more on the way than its buckets. What is read is told by the half, so twice as many fit.
+    router.rcvhwm = router.sndhwm = 2 * len(buckets) + _SPARE_MESSAGES
     authenticator = guard(sockets, router, job)
     address = _bind(router, job)
     try:
@@ -94,6 +99,7 @@ def _shard(
         velocity=velocity,
         limit=job.update_limit,
         counts=job.index == 0,
+        by_rows=bool(context.model.by_rows),
         folds=job.synchronous and job.transport != "memory" and not context.model.by_rows and len(buckets) > 1,
     )
     return SyncShard(side, plan) if job.synchronous else AsyncShard(side, plan)
@@ -106,6 +112,7 @@ def _largest_message(context: TaskContext, buckets: list[Bucket]) -> int:
 
 
 def _answer_until_done(router: "zmq.Socket[bytes]", shard: Shard, side: ServerSide, diary: Diary) -> None:
+    complaints = Complaints()
     while not shard.done:
         # With a request waiting, taking it is work; without one, the time until it comes is not.
         is_waiting = int(router.getsockopt(zmq.EVENTS)) & zmq.POLLIN
@@ -115,12 +122,16 @@ def _answer_until_done(router: "zmq.Socket[bytes]", shard: Shard, side: ServerSi
         try:
             answers = shard.handle(worker, *_request(router))
         except WireError as error:
-            _log.warning("dropped a message from %r: %s", worker, error)
+            complaints.note(worker, error)
             continue
         for answer in answers:
-            _send(router, side, answer)
+            try:
+                _send(router, side, answer)
+            except zmq.ZMQError as error:
+                complaints.note(answer.worker, error)
         diary.busy()
     diary.close()
+    complaints.close()
 
 
 def _request(router: "zmq.Socket[bytes]") -> tuple[Request, Buffer]:
@@ -131,9 +142,7 @@ def _request(router: "zmq.Socket[bytes]") -> tuple[Request, Buffer]:
 
 
 def _send(router: "zmq.Socket[bytes]", side: ServerSide, answer: Answer) -> None:
+    """ZMQError if the worker is gone, or asks on and on and takes no answers: the others must not wait for it."""
     values = answer.payload if answer.part is None else side.deliver(answer.worker, answer.part)
-    try:
-        router.send(answer.worker, zmq.SNDMORE)
-        send(router, answer.reply.head(), values)
-    except zmq.ZMQError as error:
-        _log.warning("worker %r is gone: %s", answer.worker, error)
+    router.send(answer.worker, zmq.SNDMORE | zmq.DONTWAIT)
+    send(router, answer.reply.head(), values)

@@ -46,6 +46,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None = None
     """Updates to make; None: no leave is needed."""
     counts: bool = True
+    by_rows: bool = False
+    """Whether pushes are of rows; else of whole buckets. An update is never made of both."""
     folds: bool = False
     """Whether gradients of a sync update are added up as they come: a worker may be a whole gradient ahead of the
     others, and of a large model that is too much to hold. The order of the sum, and with it the last bit, is then left
@@ -63,6 +65,7 @@ class Shard:
         self._chief = self._order[0]
         self._left: set[Worker] = set()
         self._unstarted = set(self._workers)
+        self._not_ours = Op.PUSH if plan.by_rows else Op.PUSH_ROWS
         self._leaves = plan.limit - plan.first if plan.limit is not None and plan.counts else None
         self._has_leave: set[Worker] = set()
         self._stopped = False
@@ -78,6 +81,8 @@ class Shard:
             raise WireError(f"unknown worker {worker!r}")
         if request.op in _FOR_THE_CHIEF and worker != self._chief:
             raise WireError(f"{worker!r} is not the chief")
+        if request.op is self._not_ours:
+            raise WireError("rows where there are none, or a bucket where there are rows")
         if request.version > self.updates:
             raise WireError(f"values of update {request.version}, which is yet to come")
         match request.op:

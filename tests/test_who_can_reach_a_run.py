@@ -1,0 +1,102 @@
+"""What a run listens on, as the system tells it, and what strangers who find it can do."""
+
+import re
+import socket
+import subprocess
+import sys
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import pytest
+import zmq
+
+from engines.serving import client
+from live import LiveRun
+from paceline.engines.torch.wire import Op, Request
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks ss")
+PS, ALLREDUCE = ("--layout", "pw w"), ("--layout", "w w")
+UPDATES = 6_000
+
+
+def listening(run: LiveRun) -> dict[str, set[str]]:
+    """The addresses that each task listens on over TCP, in its own network."""
+    found = {}
+    for event in run.events():
+        if event["event"] == "started":
+            command = ["nsenter", f"--net=/proc/{event['pid']}/ns/net", "ss", "-tlnpH"]
+            lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+            mine = [line.split()[3] for line in lines if f"pid={event['pid']}," in line]
+            found[event["task"]] = {address.rpartition(":")[0] for address in mine}
+    return found
+
+
+def addresses_of(run: LiveRun) -> dict[str, set[str]]:
+    try:
+        run.wait_until_training()
+        return listening(run)
+    finally:
+        run.process.kill()
+        run.process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "servers", "workers"),
+    [
+        (("--strategy", "ps-async", *PS), set(), set()),
+        (("--strategy", "ps-async", *PS, "--set", "transport=tcp"), {"127.0.0.1"}, set()),
+        (("--strategy", "allreduce", *ALLREDUCE), None, {"127.0.0.1"}),
+    ],
+)
+def test_torch_listens_on_the_hosts_own_address(
+    tmp_path: Path, arguments: tuple[str, ...], servers: set[str] | None, workers: set[str]
+) -> None:
+    found = addresses_of(LiveRun(tmp_path / "runs", *arguments, "--stop", "seconds=60"))
+    assert found.get("ps0") == servers
+    assert found["w0"] | found["w1"] == workers
+
+
+@pytest.mark.slow
+@pytest.mark.netns
+@pytest.mark.parametrize("strategy", ["ps-sync", "allreduce"])
+def test_torch_in_a_box_listens_on_the_hosts_own_address(tmp_path: Path, strategy: str) -> None:
+    layout = PS if strategy == "ps-sync" else ALLREDUCE
+    run = LiveRun(tmp_path / "runs", "--strategy", strategy, *layout, "--hosts", "netns", "--stop", "seconds=60")
+    for addresses in addresses_of(run).values():
+        assert all(re.fullmatch(r"10\.\d+\.\d+\.\d+", address) for address in addresses)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ps-sync", "ps-async", "allreduce"])
+def test_tensorflow_listens_everywhere_as_the_guide_says(tmp_path: Path, strategy: str) -> None:
+    """If this fails, TensorFlow has learned to listen on one address: have it do so, and change the guide."""
+    layout = ALLREDUCE if strategy == "allreduce" else PS
+    arguments = ("--engine", "tensorflow", "--strategy", strategy, *layout, "--stop", "seconds=60")
+    found = addresses_of(LiveRun(tmp_path / "runs", *arguments))
+    assert set.union(*found.values()) & {"*", "0.0.0.0", "[::]"}
+
+
+def test_strangers_at_the_port_of_a_run_do_not_change_it(tmp_path: Path) -> None:
+    arguments = ("--strategy", "ps-async", *PS, "--set", "transport=tcp", "--stop", f"steps={UPDATES}")
+    run = LiveRun(tmp_path / "runs", *arguments)
+    run.wait_until_training()
+    lines = subprocess.run(["ss", "-tlnpH"], capture_output=True, text=True, check=True).stdout.splitlines()
+    (address,) = [line.split()[3] for line in lines if f"pid={run.pid_of('ps0')}," in line]
+    host, port = address.rsplit(":", 1)
+    push = Request(Op.PUSH).head() + bytes(4 * 7_850)
+    with ExitStack() as stack:
+        strangers = [stack.enter_context(client(f"tcp://{address}", None, f"w{n % 2}")) for n in range(4)]
+        idle = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(50)]
+        for stranger in strangers:
+            stranger.linger, stranger.sndtimeo = 0, 0
+        for connection in idle[::2]:
+            connection.sendall(b"\xff" * 1_000)
+        while run.process.poll() is None:
+            for stranger in strangers:
+                with suppress(zmq.Again):
+                    stranger.send(push)
+            assert not any(stranger.poll(20) for stranger in strangers)
+    code, result = run.result()
+    assert (code, result["status"], result["updates"]) == (0, "ok", UPDATES)
+    assert result["incidents"] == []
+    assert next(host["memory_mb_max"] for host in result["hosts"] if "ps0" in host["tasks"]) < 2_000
