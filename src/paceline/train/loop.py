@@ -9,7 +9,7 @@ from paceline.spec.stop import StopRule, first_that_holds, limiting_rule
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.dropout import Masks
 from paceline.train.metrics import Evaluation
-from paceline.train.recorder import clock_ns
+from paceline.train.recorder import Kind, clock_ns
 from paceline.train.speed import operations_per_cpu_s
 from paceline.train.strategy import HasServers, LooksAhead, Step, WorkerStrategy, evaluate
 
@@ -25,10 +25,12 @@ def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
     outcome = Outcome(started_ns=clock_ns(), operations_per_cpu_s=speed)
     if strategy.start():
         _steps(context, strategy, batches, chief, outcome)
-    strategy.finish()
-    if chief:
-        chief.conclude(outcome)
-    strategy.close()
+    # Others may still be at a step of theirs, however long it takes.
+    with context.recorder.aside(Kind.WAIT):
+        strategy.finish()
+        if chief:
+            chief.conclude(outcome)
+        strategy.close()
     return outcome
 
 
@@ -142,7 +144,8 @@ class Chief:
             self._context.rendezvous.attach("checkpoint", name, save(self._strategy.parameters()))
 
     def _checkpoint(self, update: int) -> None:
-        with self._context.recorder.checkpoint:
+        recorder = self._context.recorder
+        with recorder.checkpoint, recorder.aside(Kind.CHECKPOINT):
             self._leave(f"update-{update}.safetensors")
 
     def _evaluate(self, update: int, *, final: bool) -> Evaluation:
@@ -150,7 +153,8 @@ class Chief:
         if self._last and self._last[0] == update and self._context.job.synchronous:
             evaluation = self._last[1]
         else:
-            evaluation = evaluate(self._strategy, self._context.model.loss, self._pieces)
+            with self._context.recorder.aside(Kind.EVAL):
+                evaluation = evaluate(self._strategy, self._context.model.loss, self._pieces)
         self._last = (update, evaluation)
         accuracy = math.nan if evaluation.accuracy is None else evaluation.accuracy
         self._context.recorder.evaluation(start, update, evaluation.loss, accuracy, final=final)
