@@ -53,6 +53,14 @@ class TaskExited(msgspec.Struct, frozen=True):
     oom: bool = False
 
 
+class TaskStuck(msgspec.Struct, frozen=True):
+    """A task makes no progress; where every task is has been written down. `detail` is the whole line."""
+
+    task: str | None
+    """None if nothing tells who of several it is."""
+    detail: str
+
+
 class StoreLost(msgspec.Struct, frozen=True):
     """What is measured can no longer be kept."""
 
@@ -75,6 +83,7 @@ Event = (
     | TaskFinished
     | TaskFailed
     | TaskExited
+    | TaskStuck
     | StoreLost
     | Interrupted
     | Tick
@@ -191,7 +200,13 @@ class Supervisor:
                 return self._fail(Blame(2, task, self._home[task], f"{self._where(task)} failed: {line}"), now_s)
             case TaskExited():
                 return self._exited(event, now_s)
+            case TaskStuck(task, detail):
+                # Outside of the training there are other deadlines.
+                if self._stage is Stage.TRAINING:
+                    return self._fail(Blame(0, task, self._home[task] if task else None, detail), now_s)
             case AgentLost(host, detail):
+                # Its tasks end with it, and nobody is left to tell.
+                self._alive -= {task for task, home in self._home.items() if home == host}
                 return self._fail(Blame(0, None, host, f"the agent of {host} is gone: {detail}"), now_s)
             case StoreLost(detail):
                 return self._fail(Blame(0, None, None, detail), now_s)
