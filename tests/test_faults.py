@@ -41,6 +41,8 @@ def test_a_killed_task_ends_the_run_and_is_named(
     killed = time.monotonic()
     code, result = run.result()
     took = time.monotonic() - killed
+    exited = next(e["t_s"] for e in run.events() if e["event"] == "exited" and e["task"] == victim)
+    assert exited - (killed - run.clock_zero_s) < 1
     assert code == 1
     assert result["status"] == "failed"
     host = next(e["host"] for e in run.events() if e["event"] == "started" and e["task"] == victim)
