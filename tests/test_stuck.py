@@ -116,7 +116,7 @@ def test_a_reader_that_hangs_is_told_from_those_who_wait_for_it(tmp_path: Path) 
 @pytest.mark.slow
 def test_evaluations_are_not_mistaken_for_a_standstill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each takes longer than a step ever may."""
-    monkeypatch.setattr(watchdog, "LEAST_S", 1.0)
+    monkeypatch.setattr(watchdog, "LEAST_S", 1.5)
     (result,) = paceline.run(
         "alexnet:cifar", strategy="ps-sync", layout="pw w", batch=2, eval_every=5, stop="steps=10",
         runs=str(tmp_path / "runs"),

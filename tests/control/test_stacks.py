@@ -60,6 +60,10 @@ def test_a_stopped_process_is_the_odd_one_out_and_is_said_to_be_stopped() -> Non
     assert told.count("==== ") == 4
 
 
+def test_of_several_that_do_not_answer_the_stopped_one_is_to_blame() -> None:
+    assert odd(worker(0, ()), worker(1, (), "stopped"), worker(2)) == "w1"
+
+
 def test_a_stopped_server_is_to_blame_and_not_those_who_wait_for_it() -> None:
     stopped = Found("ps0", "h1", "stopped")
     assert odd(stopped, worker(0), worker(1)) == "ps0"

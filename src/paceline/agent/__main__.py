@@ -96,7 +96,8 @@ class Agent:
                 os._exit(1)
 
     def _dump_stacks(self) -> None:
-        for found in dump.stacks_of([task.asked_for_stacks() for task in self._tasks.values() if task.alive]):
+        alive = [task for task in list(self._tasks.values()) if task.alive]
+        for found in dump.stacks_of([task.asked_for_stacks() for task in alive]):
             self._up.send(found)
 
     def _watch_host(self, sample_hz: float) -> None:

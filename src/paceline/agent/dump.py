@@ -14,7 +14,7 @@ from paceline.agent.protocol import Stacks
 
 SIGNAL = getattr(signal, "SIGUSR2", None)
 """None where the system has no such signals: then there are no stacks, only states."""
-PATIENCE_S = 1.5
+PATIENCE_S = 2.5
 _LOOK_EVERY_S = 0.02
 _QUIET_S = 0.2
 """A dump is whole when nothing was added for so long: the process may be slow, and does not say that it is done."""

@@ -84,7 +84,8 @@ def odd_one_out(found: Sequence[Found], late: Sequence[str], *, everyone: bool) 
     """
     silent = [one for one in found if not one.answers]
     if silent:
-        return silent[0]
+        # Stopped says more than late: a slow host may take its time.
+        return min(silent, key=lambda one: one.state not in _STOPPED)
     if not everyone:
         return next((one for one in found if one.task in late), None)
     workers = [one for one in found if one.is_worker]

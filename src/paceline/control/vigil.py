@@ -69,7 +69,7 @@ class Vigil:
         self._watchdog.aside(message.task, message.what)
 
     def done(self, task: str) -> None:
-        """It has finished, or ended otherwise."""
+        """It makes no more steps."""
         self._watchdog.done(task)
 
     def exited(self, task: str) -> None:
