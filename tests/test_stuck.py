@@ -118,11 +118,11 @@ def test_evaluations_are_not_mistaken_for_a_standstill(tmp_path: Path, monkeypat
     """Each takes longer than a step ever may."""
     monkeypatch.setattr(watchdog, "LEAST_S", 1.5)
     (result,) = paceline.run(
-        "alexnet:cifar", strategy="ps-sync", layout="pw w", batch=2, eval_every=5, stop="steps=10",
-        runs=str(tmp_path / "runs"),
+        "alexnet:cifar", strategy="ps-sync", layout="pw w", batch=2, eval_every=5, eval_examples=3_000,
+        stop="steps=10", runs=str(tmp_path / "runs"),
     )  # fmt: skip
     assert (result.status, result.incidents) == ("ok", [])
-    assert max(worker.phases["eval"] for worker in result.workers if "eval" in worker.phases) > 2
+    assert max(worker.phases["eval"] for worker in result.workers if "eval" in worker.phases) > 4
 
 
 @pytest.mark.slow
