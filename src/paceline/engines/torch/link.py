@@ -8,6 +8,7 @@ from paceline.engines.torch.curve import identify
 from paceline.engines.torch.wire import Buffer, Reply, Request
 from paceline.errors import RunError
 from paceline.train.context import Job
+from paceline.train.recorder import clock_ns
 
 _PATIENCE_MS = 600_000
 _CONNECT_MS = 30_000
@@ -27,6 +28,7 @@ class ServerLink:
             frames.set_heartbeat(self._socket)
         self._owed = 0
         """Answers that have not come yet."""
+        self._heard_ns = 0
         identify(self._socket, job)
         self._news = self._socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | _REFUSED)
         self._connect(address)
@@ -40,8 +42,10 @@ class ServerLink:
             raise RunError(f"{self.task} at {address} refused this worker's key")
 
     def send(self, request: Request, values: Buffer = b"") -> None:
-        if not self._owed:
-            self._was_lost()  # A connection that broke while nothing was under way is mended by itself.
+        if not self._owed and clock_ns() - self._heard_ns > _LOOK_MS * 1_000_000:
+            # A connection that broke while nothing was under way is mended by itself. Looked at only after a pause:
+            # asking for news takes longer than sending.
+            self._was_lost()
         self._owed += 1
         frames.send(self._socket, request.head(), values)
 
@@ -55,6 +59,7 @@ class ServerLink:
                     raise RunError(f"lost the connection to {self.task}, which owed an answer") from None
             else:
                 self._owed -= 1
+                self._heard_ns = clock_ns()
                 return Reply.unpack(message)
         raise RunError(f"no answer from {self.task} for {_PATIENCE_MS // 1000} s")
 
