@@ -16,6 +16,12 @@ from paceline.control import watchdog
 from paceline.hosts import iproute
 
 
+def set_link(run_name: str, how: str) -> None:
+    """The link of h2, up or down, at the switch."""
+    (switch,) = [entry.name for entry in Path(iproute.NAMESPACES).glob(f"pl-{run_name}-*-sw")]
+    subprocess.run([iproute.find("ip") or "ip", "-netns", switch, "link", "set", "h2", how], check=True)
+
+
 def freeze(run: LiveRun, task: str) -> float:
     os.kill(run.pid_of(task), signal.SIGSTOP)
     return time.monotonic()
@@ -160,8 +166,7 @@ def test_a_cut_link_is_seen_within_ten_seconds_by_whoever_waits(
     )  # fmt: skip
     run.wait_until_training()
     family = run.family()
-    (switch,) = [entry.name for entry in Path(iproute.NAMESPACES).glob("pl-cut-*-sw")]
-    subprocess.run([iproute.find("ip") or "ip", "-netns", switch, "link", "set", "h2", "down"], check=True)
+    set_link("cut", "down")
     cut_s = time.monotonic() - run.clock_zero_s
     code, result = run.result(timeout_s=40)
     assert (code, result["status"]) == (1, "failed")
@@ -171,6 +176,25 @@ def test_a_cut_link_is_seen_within_ten_seconds_by_whoever_waits(
     assert result["incidents"][0]["t_s"] - cut_s < 10
     gone(family, deadline_s=2)
     until(lambda: not list(Path(iproute.NAMESPACES).glob("pl-cut-*")), "the end of the namespaces", deadline_s=5)
+
+
+@pytest.mark.slow
+@pytest.mark.netns
+@pytest.mark.parametrize(
+    ("engine", "strategy"), [("torch", "ps-sync"), ("torch", "allreduce"), ("tensorflow", "ps-sync")]
+)
+def test_a_link_that_is_cut_for_four_seconds_only_holds_the_run_up(tmp_path: Path, engine: str, strategy: str) -> None:
+    run = LiveRun(
+        tmp_path / "runs", "--engine", engine, "--strategy", strategy, "--hosts", "netns", "--link", "1gbit",
+        "--stop", "seconds=12", "--name", "mended",
+    )  # fmt: skip
+    run.wait_until_training()
+    set_link("mended", "down")
+    time.sleep(4)  # the fault itself
+    set_link("mended", "up")
+    code, result = run.result()
+    assert (code, result["status"], result["incidents"]) == (0, "ok", [])
+    assert result["reached"]["rule"] == "seconds=12"
 
 
 @pytest.mark.slow
