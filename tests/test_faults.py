@@ -32,8 +32,9 @@ def test_a_killed_task_ends_the_run_and_is_named(
     tmp_path: Path, engine: str, strategy: str, layout: str, victim: str
 ) -> None:
     run = LiveRun(
-        tmp_path / "runs", "--engine", engine, "--strategy", strategy, "--layout", layout, "--stop", "seconds=600"
-    )
+        tmp_path / "runs", "--engine", engine, "--strategy", strategy, "--layout", layout, "--stop", "seconds=600",
+        "--on-failure", "fail",
+    )  # fmt: skip
     run.wait_until_training()
     family = run.family()
     assert len(family) >= 4
@@ -60,7 +61,7 @@ def test_a_killed_task_ends_the_run_and_is_named(
 def test_a_task_killed_in_a_box_is_seen_within_a_second(tmp_path: Path) -> None:
     run = LiveRun(
         tmp_path / "runs", "--strategy", "ps-async", "--layout", "pw w", "--hosts", "netns", "--link", "1gbit",
-        "--stop", "seconds=600", "--name", "fault-box",
+        "--stop", "seconds=600", "--name", "fault-box", "--on-failure", "fail",
     )  # fmt: skip
     run.wait_until_training()
     family = run.family()

@@ -162,7 +162,7 @@ def test_a_cut_link_is_seen_within_ten_seconds_by_whoever_waits(
 ) -> None:
     run = LiveRun(
         tmp_path / "runs", "--engine", engine, "--strategy", strategy, "--layout", layout, "--hosts", "netns",
-        "--link", "1gbit", "--stop", "seconds=600", "--name", "cut",
+        "--link", "1gbit", "--stop", "seconds=600", "--name", "cut", "--on-failure", "fail",
     )  # fmt: skip
     run.wait_until_training()
     family = run.family()

@@ -1,5 +1,6 @@
 """The way of a request: spec, plan, hosts, agents, tasks, store, result. Read this first."""
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -16,6 +17,7 @@ from paceline.analyze.summary import summarize
 from paceline.control.execute import Watch, execute, host_requests
 from paceline.control.interrupts import Interrupts, listen
 from paceline.control.moment import Moment
+from paceline.control.resumption import Resumption, last_checkpoint, steps_until
 from paceline.data import registry as data
 from paceline.data.dataset import Ready
 from paceline.engines.registry import ENGINES
@@ -24,10 +26,12 @@ from paceline.hosts.registry import HOSTS
 from paceline.plan.catalog import Catalog, EngineFacts, WorkloadFacts
 from paceline.plan.place import RunPlan, place
 from paceline.spec.experiment import Experiment
+from paceline.spec.load import experiment as request_of
+from paceline.spec.load import load_toml
 from paceline.spec.sweep import expand, key
-from paceline.store.paths import check_writable, runs_of_sweep
+from paceline.store.paths import RunPaths, check_writable, runs_of_sweep
 from paceline.store.result import Result
-from paceline.store.run import StoredRun
+from paceline.store.run import Event, StoredRun
 from paceline.store.writer import RunWriter
 from paceline.workloads.model import CLASSIFIES
 from paceline.workloads.operations import training_operations
@@ -100,6 +104,37 @@ def run(
     return results
 
 
+def resume(paths: RunPaths, view: View, say: Callable[[str], None] = lambda _line: None) -> Result:
+    """Go on with a run that was cut short, as a run of its own: what the other left stays as it is."""
+    start, created = resumption(paths)
+    (one,) = plan(request_of(load_toml(paths.spec)))
+    check_writable(paths.runs)
+    ready = _ensure(one.spec.workload, _workload(one).dataset, say)
+    if ready.source != created["data"]:
+        raise StoreError(f"run {paths.id} was trained on other data ({created['data']}) than there is ({ready.source})")
+    name = re.sub(r"-\d+$", "", paths.id)
+    with listen() as interrupts, view(one, 1, 1) as watch:
+        return _run_one(one, ready, paths.runs, name, watch, interrupts, start)
+
+
+def resumption(paths: RunPaths) -> tuple[Resumption, Event]:
+    """Where a run can go on, and what it was; StoreError in a line if it cannot."""
+    result, run = load_result(paths), StoredRun(paths)
+    if result.status not in ("aborted", "failed"):
+        raise StoreError(f"run {paths.id} ended {result.status}: only one that failed or was aborted can be resumed")
+    found = last_checkpoint(paths)
+    if not found:
+        raise StoreError(f"run {paths.id} left no checkpoint to go on from: make runs with --checkpoint-every")
+    path, update = found
+    created = run.first("created") or {}
+    before: dict[str, int] = (created.get("resumed") or {}).get("steps", {})
+    steps = steps_until(run.steps, update)
+    steps = {task: steps.get(task, 0) + before.get(task, 0) for task in {*steps, *before}}
+    trained_s = result.train_s + (created.get("resumed") or {}).get("trained_s", 0.0)
+    start = Resumption(checkpoint=str(path.absolute()), update=update, steps=steps, trained_s=trained_s, run=paths.id)
+    return start, created
+
+
 def catalog(asked: Iterable[str] = ()) -> Catalog:
     """What there is to choose from on this machine; users' own workloads are there if they are asked for."""
     own = {name: sizes_of(name) for name in asked if is_own(name)}
@@ -146,12 +181,23 @@ def _workload(one: RunPlan) -> Workload:
     return workload(one.spec.workload, one.size)
 
 
-def _run_one(one: RunPlan, ready: Ready, runs: Path, name: str | None, watch: Watch, interrupts: Interrupts) -> Result:
+def _run_one(
+    one: RunPlan,
+    ready: Ready,
+    runs: Path,
+    name: str | None,
+    watch: Watch,
+    interrupts: Interrupts,
+    start: Resumption = Resumption(),  # noqa: B008  # frozen
+) -> Result:
     writer = RunWriter(runs, name or _workload(one).name, one)
     try:
-        writer.event("created", **_created(one, ready), clock_zero_ns=writer.zero_ns)
+        writer.event("created", **_created(one, ready, start), clock_zero_ns=writer.zero_ns)
+        if start.run:
+            what = f"resumed from update {start.update} of {start.run}"
+            writer.event("incident", what=what, taints=True)
         try:
-            end = execute(one, HOSTS[one.spec.hosts], ready, writer, watch, interrupts)
+            end = execute(one, HOSTS[one.spec.hosts], ready, writer, watch, interrupts, start)
         except BaseException as error:
             writer.event("ended", status="failed", reason=f"{type(error).__name__}: {error}")
             raise
@@ -168,7 +214,7 @@ def _run_one(one: RunPlan, ready: Ready, runs: Path, name: str | None, watch: Wa
         writer.release()
 
 
-def _created(one: RunPlan, ready: Ready) -> Mapping[str, Any]:
+def _created(one: RunPlan, ready: Ready, start: Resumption) -> Mapping[str, Any]:
     spec = msgspec.to_builtins(one.spec) | {"stop": [str(rule) for rule in one.spec.stop]}
     return {
         "spec": spec,
@@ -183,6 +229,7 @@ def _created(one: RunPlan, ready: Ready) -> Mapping[str, Any]:
         "one_machine": HOSTS[one.spec.hosts].shares_one_machine,
         "operations_per_example": _operations(one),
         "data": ready.source,
+        "resumed": msgspec.to_builtins(start) if start.run else None,
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"paceline": version("paceline"), one.spec.engine: ENGINES[one.spec.engine].version},
     }

@@ -41,7 +41,7 @@ def end_of(instructions: list[sv.Instruction]) -> sv.End | None:
 def test_tasks_start_when_all_agents_are_there() -> None:
     supervisor = Supervisor(HOSTS, TASKS, 0.0)
     assert supervisor.handle(sv.AgentJoined("h1"), 1.0) == []
-    assert supervisor.handle(sv.AgentJoined("h2"), 1.0) == [sv.StartTasks()]
+    assert supervisor.handle(sv.AgentJoined("h2"), 1.0) == [sv.StartTasks(("ps0", "w0", "w1"))]
 
 
 def test_the_barrier_opens_when_the_last_task_is_ready_whatever_the_order() -> None:
@@ -49,9 +49,9 @@ def test_the_barrier_opens_when_the_last_task_is_ready_whatever_the_order() -> N
         supervisor = started()
         said = [supervisor.handle(sv.TaskBound(task, {"p": task}), 2.0) for task in order]
         assert said[:2] == [[], []]
-        assert said[2] == [sv.Introduce({task: {"p": task} for task in order})]
+        assert said[2] == [sv.Introduce(tuple(TASKS), {task: {"p": task} for task in order})]
         said = [supervisor.handle(sv.TaskReady(task), 3.0) for task in order]
-        assert said == [[], [], [sv.OpenBarrier()]]
+        assert said == [[], [], [sv.OpenBarrier(tuple(TASKS))]]
 
 
 def test_a_run_whose_workers_finish_is_ok_and_servers_are_told() -> None:
@@ -123,6 +123,22 @@ def test_a_stuck_task_fails_the_run_in_the_words_it_was_found_with() -> None:
         sv.Report("w1 on h2 is stuck", "w1", "h2"),
         sv.KillTasks(("ps0", "w0", "w1")),
     ]
+
+
+def test_a_stuck_task_that_may_rejoin_is_killed_and_comes_back() -> None:
+    policy = sv.Policy(rejoin=frozenset({"w1"}), restarts=1)
+    supervisor = Supervisor(HOSTS, TASKS, 0.0, policy=policy)
+    for host in HOSTS:
+        supervisor.handle(sv.AgentJoined(host), 1.0)
+    for task in TASKS:
+        supervisor.handle(sv.TaskBound(task, {}), 2.0)
+    for task in TASKS:
+        supervisor.handle(sv.TaskReady(task), 3.0)
+    assert supervisor.handle(sv.TaskStuck("w1", "w1 on h2 is stuck"), 10.0) == [
+        sv.Report("w1 on h2 is stuck", "w1", "h2"),
+        sv.KillTasks(("w1",)),
+    ]
+    assert sv.StartTasks(("w1",), 1, whole=False) in supervisor.handle(sv.TaskExited("w1", -9), 10.1)
 
 
 def test_tasks_that_went_with_their_agent_are_not_waited_for() -> None:

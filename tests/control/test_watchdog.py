@@ -12,7 +12,7 @@ def watching(workers: int = 3, *, synchronous: bool = False) -> Watchdog:
         [f"w{n}" for n in range(workers)], synchronous=synchronous, first_step_s=FIRST_S, aside_s=ASIDE_S
     )
     watchdog.look(0.0)
-    watchdog.open()
+    watchdog.open([f"w{n}" for n in range(workers)])
     return watchdog
 
 
@@ -44,11 +44,14 @@ def test_a_worker_that_stops_is_flagged_while_the_others_go_on() -> None:
     assert LEAST_S < play.now_s - 5 < LEAST_S + 1
 
 
-def test_an_alarm_is_raised_once() -> None:
+def test_an_alarm_is_raised_once_for_each() -> None:
     play = Play(watching())
     play.go(1, "w0", "w1", "w2")
     assert play.go(30, "w0", "w2")
     assert play.go(30, "w0", "w2") is None
+    alarm = play.go(30, "w0")
+    assert alarm
+    assert alarm.tasks == ("w2",)
 
 
 def test_slow_is_not_stuck() -> None:
@@ -121,7 +124,7 @@ def test_a_worker_that_begins_anew_has_a_first_step_again() -> None:
     play.go(5, "w0", "w1")
     play.watchdog.done("w1")
     assert play.go(50, "w0") is None
-    play.watchdog.begin("w1")
+    play.watchdog.open(["w1"])
     assert play.go(FIRST_S - 1, "w0") is None
     assert play.go(2, "w0")
 

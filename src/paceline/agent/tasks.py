@@ -51,7 +51,8 @@ class RunningTask:
         self._stacks_path = spool / f"{order.task}.stacks"
         self._records = RecordReader(records)
         self._aside_told: str | None = None
-        self._log_seen = 0
+        # What an earlier process of this name left there is told already.
+        self._log_seen = self._log_path.stat().st_size if self._log_path.exists() else 0
         self._shipping = threading.Lock()
         self._oom_before = _oom_kills()
         trains = order.kind == "train"

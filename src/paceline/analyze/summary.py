@@ -33,14 +33,17 @@ def summarize(run: StoredRun) -> Result:
     outcomes = _outcomes(run)
     steps = run.steps.filter(pl.col("kind") == "step")
     training = _Training(run, outcomes, steps)
-    workers = _workers(run.steps, worker_tasks, outcomes, spec)
+    before = _before(created, worker_tasks)
+    workers = _workers(run.steps, worker_tasks, outcomes, spec, before)
     hosts = _hosts(run, created, training)
     chief: Event = outcomes.get("w0", {})
     status, reason = _status(run)
     made = sum(worker.steps for worker in workers)
     trains = created.get("trains", True)
     batch = spec.get("batch", 0) if trains else 0
-    updates = max((worker.steps for worker in workers), default=0) if created.get("synchronous") else made
+    synchronous = bool(created.get("synchronous"))
+    updates = _updates(run, created, outcomes, steps)
+    updates_before = (created.get("resumed") or {}).get("update", 0)
     return Result(
         run=run.paths.id,
         workload=spec.get("workload", "?"),
@@ -58,8 +61,8 @@ def summarize(run: StoredRun) -> Result:
         train_s=round(training.seconds, 6),
         total_s=round(_total(run), 6),
         first_step_s=_first_step(steps, len(worker_tasks)),
-        updates_per_s=round(training.pace(updates, synchronous=bool(created.get("synchronous"))), 4),
-        examples_per_s=round(training.pace(made, synchronous=False) * batch, 3),
+        updates_per_s=round(training.pace(updates - updates_before, synchronous=synchronous), 4),
+        examples_per_s=round(training.pace(made - sum(before.values()), synchronous=False) * batch, 3),
         final=_final(run.steps, chief),
         reached=_reached(chief, training.start_s),
         workers=workers,
@@ -99,9 +102,30 @@ def _outcomes(run: StoredRun) -> dict[str, Event]:
     return {event["task"]: event for event in run.all("finished") if event["task"] in workers}
 
 
+def _before(created: Event, workers: dict[str, str]) -> dict[str, int]:
+    """The steps of each worker that another run had made, which this one continues."""
+    resumed = created.get("resumed")
+    if not resumed:
+        return dict.fromkeys(workers, 0)
+    return {
+        task: resumed["update"] if created.get("synchronous") else resumed["steps"].get(task, 0) for task in workers
+    }
+
+
+def _updates(run: StoredRun, created: Event, outcomes: dict[str, Event], steps: pl.DataFrame) -> int:
+    """The last count of updates that a worker saw. What was lost in going back to a checkpoint does not count."""
+    if outcomes:
+        return max(int(event["updates"]) for event in outcomes.values())
+    start = run.all("restored")[-1] if run.first("restored") else (created.get("resumed") or {})
+    since = steps.filter(pl.col("t_s") >= start.get("t_s", 0.0))
+    return max(int(start.get("update", 0)), int(since["update"].max() or 0))  # type: ignore[arg-type]
+
+
 def _start_s(run: StoredRun, outcomes: dict[str, Event]) -> float:
     go = run.first("go")
     starts = [event["started_s"] for event in outcomes.values() if event["started_s"]]
+    if go and run.first("restarting"):
+        return float(go["t_s"])  # Those that came back began later.
     if starts or go:
         return float(min(starts) if starts else go["t_s"] if go else 0.0)
     # Events may be lost where steps are not.
@@ -141,16 +165,22 @@ def _status(run: StoredRun) -> tuple[Any, str | None]:
 
 
 def _workers(
-    steps: pl.DataFrame, homes: dict[str, str], outcomes: dict[str, Event], spec: dict[str, Any]
+    steps: pl.DataFrame,
+    homes: dict[str, str],
+    outcomes: dict[str, Event],
+    spec: dict[str, Any],
+    before: dict[str, int],
 ) -> list[WorkerResult]:
     phases = phases_by_worker(steps, split_exchange=spec.get("strategy") == "allreduce")
     staleness = staleness_by_worker(steps)
-    counts = dict(steps.filter(pl.col("kind") == "step").group_by("task").len().iter_rows())
+    # A step made again after a restart is one step.
+    made = steps.filter(pl.col("kind") == "step").group_by("task").agg(pl.col("step").n_unique())
+    counts = dict(made.iter_rows())
     return [
         WorkerResult(
             task=task,
             host=host,
-            steps=outcomes[task]["steps"] if task in outcomes else counts.get(task, 0),
+            steps=outcomes[task]["steps"] if task in outcomes else before[task] + counts.get(task, 0),
             phases={name: round(seconds, 6) for name, seconds in phases.get(task, {}).items()},
             staleness=staleness.get(task),
             fetched_mb=round(outcomes[task].get("fetched_bytes", 0) / 1e6, 6) if task in outcomes else 0.0,
@@ -224,7 +254,7 @@ def _total(run: StoredRun) -> float:
 
 
 def _first_step(steps: pl.DataFrame, workers: int) -> float | None:
-    firsts = steps.filter(pl.col("step") == 0)
+    firsts = steps.filter(pl.col("step") == pl.col("step").min().over("task"))
     if not len(firsts) or firsts["task"].n_unique() < workers:
         return None
     return round(float((firsts["t_s"] + firsts["duration_s"]).max()), 6)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli import compare, doctor, ls, report, reproduce, run, show, workloads
+from paceline.cli import compare, doctor, ls, report, reproduce, resume, run, show, workloads
 from paceline.errors import RunError, UsageError, UserCodeError
 
 app = typer.Typer(
@@ -20,6 +20,7 @@ app = typer.Typer(
 )
 _VERBS: dict[str, Callable[..., int]] = {
     "run": run.run,
+    "resume": resume.resume,
     "ls": ls.ls,
     "show": show.show,
     "compare": compare.compare,

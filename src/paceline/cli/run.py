@@ -38,7 +38,14 @@ def run(
     repeat: Annotated[int | None, typer.Option(help="How often to make each run.")] = None,
     seed: Annotated[str | None, typer.Option(help="Of the first weights and the data order.")] = None,
     eval_every: Annotated[str | None, typer.Option(help="Updates between evaluations by the chief.")] = None,
-    checkpoint_every: Annotated[str | None, typer.Option(help="Updates between checkpoints of the parameters.")] = None,
+    checkpoint_every: Annotated[
+        str | None, typer.Option(help="Updates between checkpoints to resume from, or a time: 500, 30s.")
+    ] = None,
+    on_failure: Annotated[
+        str | None,
+        typer.Option(help="fail, or restart (from the last checkpoint where training cannot go on without the task)."),
+    ] = None,
+    restarts: Annotated[str | None, typer.Option(help="How often at most (default 3).")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the sweep; the same name again finishes it.")] = None,
     runs: Annotated[str | None, typer.Option(help=f"Directory that holds the runs (default {DEFAULT_RUNS}).")] = None,
     set_: Annotated[
@@ -69,7 +76,7 @@ def run(
         "engine": engine, "strategy": strategy, "layout": layout, "batch": batch, "size": size,
         "examples": examples, "hosts": hosts, "link": link,
         "latency": latency, "cpus": cpus, "seed": seed, "eval_every": eval_every,
-        "checkpoint_every": checkpoint_every,
+        "checkpoint_every": checkpoint_every, "on_failure": on_failure, "restarts": restarts,
     }  # fmt: skip
     fields |= {key: split_list(value) for key, value in listed.items() if value is not None}
     plain = {"stop": stop, "repeat": repeat, "name": name, "runs": runs}

@@ -15,11 +15,13 @@ from paceline.control.collect import Collector
 from paceline.control.interrupts import Interrupts
 from paceline.control.links import capacities
 from paceline.control.moment import Moment
+from paceline.control.resumption import Resumption, last_checkpoint, steps_so_far, steps_until
 from paceline.control.vigil import AGENT_LEASE_S, Vigil
 from paceline.data.dataset import Ready
 from paceline.engines.registry import ENGINES
 from paceline.hosts.kind import Host, HostKind, HostRequest
 from paceline.plan.place import RunPlan
+from paceline.spec.interval import Interval
 from paceline.store.journal import ClockOffset, TaskAdded
 from paceline.store.writer import RunWriter
 from paceline.train.context import Job, Outcome
@@ -31,6 +33,21 @@ Watch = Callable[[Moment], None]
 """Called often with the state of the run, by a live view."""
 
 
+def restart_policy(plan: RunPlan) -> sv.Policy:
+    """Which tasks may come back alone is a matter of engine and strategy; whether they may is the user's."""
+    spec = plan.spec
+    if spec.on_failure == "fail":
+        return sv.Policy()
+    comes_back = {place.task for place in plan.workers} if ENGINES[spec.engine].workers_rejoin else set()
+    if plan.synchronous and plan.transport == "memory":
+        comes_back.discard("w0")  # The values of all lie in its memory.
+    if spec.on_failure is None:
+        alone = frozenset() if plan.synchronous else frozenset(comes_back)
+        return sv.Policy(rejoin=alone, restarts=spec.restarts)
+    has_servers = bool(plan.servers)
+    return sv.Policy(rejoin=frozenset(comes_back if has_servers else ()), whole=True, restarts=spec.restarts)
+
+
 def host_requests(plan: RunPlan) -> list[HostRequest]:
     return [
         HostRequest(name=most.host, link_bits_s=most.link_bits_s, latency_s=most.latency_s, cpus=most.cpus)
@@ -39,7 +56,13 @@ def host_requests(plan: RunPlan) -> list[HostRequest]:
 
 
 def execute(
-    plan: RunPlan, kind: HostKind, data: Ready, writer: RunWriter, watch: Watch, interrupts: Interrupts
+    plan: RunPlan,
+    kind: HostKind,
+    data: Ready,
+    writer: RunWriter,
+    watch: Watch,
+    interrupts: Interrupts,
+    start: Resumption = Resumption(),  # noqa: B008  # frozen
 ) -> sv.End:
     """Run it; however it ends, nothing is left running and the end is in the run's events."""
     token = f"{writer.paths.id[-12:]}-{secrets.token_hex(3)}".strip("-")
@@ -49,7 +72,7 @@ def execute(
                 writer.event("link", host=host, **msgspec.to_builtins(link))
         sample_hz = plan.spec.sample_hz if plan.spec.record else 0
         cluster = Cluster(hosts, writer.paths.logs, writer.paths.spool.absolute(), sample_hz, AGENT_LEASE_S)
-        conductor = Conductor(plan, kind, data, writer, cluster, hosts)
+        conductor = Conductor(plan, kind, data, writer, cluster, hosts, start)
         try:
             end = conductor.conduct(interrupts, watch)
         finally:
@@ -63,7 +86,14 @@ class Conductor:
     """Turns messages into events, and instructions into messages."""
 
     def __init__(
-        self, plan: RunPlan, kind: HostKind, data: Ready, writer: RunWriter, cluster: Cluster, hosts: list[Host]
+        self,
+        plan: RunPlan,
+        kind: HostKind,
+        data: Ready,
+        writer: RunWriter,
+        cluster: Cluster,
+        hosts: list[Host],
+        start: Resumption,
     ) -> None:
         self._plan, self._kind, self._data, self._writer, self._cluster = plan, kind, data, writer, cluster
         self._address = {host.name: host.address for host in hosts}
@@ -74,8 +104,10 @@ class Conductor:
         # A host with little CPU takes as much longer to load a framework.
         slowness = 1 / min(1.0, *(most.cpus or 1.0 for most in plan.limits))
         startup_s = sv.STARTUP_DEADLINE_S * slowness
-        self._supervisor = sv.Supervisor(plan.layout.hosts, self._home, writer.now_s(), startup_s)
+        self._supervisor = sv.Supervisor(plan.layout.hosts, self._home, writer.now_s(), startup_s, restart_policy(plan))
         self._vigil = Vigil(plan, cluster, writer, startup_s, slowness)
+        self._start = self._first_start = start
+        self._secrets = ENGINES[plan.spec.engine].new_secrets()
         self._end: sv.End | None = None
 
     def conduct(self, interrupts: Interrupts, watch: Watch) -> sv.End:
@@ -122,7 +154,6 @@ class Conductor:
                 self._join(heard.host, message)
             case protocol.TaskStarted(task, pid):
                 self._writer.event("started", task=task, host=heard.host, pid=pid)
-                self._vigil.started(task)
             case protocol.TaskExited(task, code, _, oom):
                 self._writer.event("exited", task=task, host=heard.host, code=code, oom=oom)
                 self._vigil.exited(task)
@@ -178,22 +209,18 @@ class Conductor:
     def _carry_out(self, instruction: sv.Instruction) -> None:
         match instruction:
             case sv.StartTasks():
-                for task, job in self._jobs().items():
-                    self._writer.add(TaskAdded(task, self._home[task]))
-                    self._writer.event("assigned", task=task, threads=job.threads)
-                    env = ENGINES[job.engine].env
-                    order = protocol.StartTask(task, msgspec.Raw(msgspec.msgpack.encode(job)), env)
-                    self._cluster.send(self._home[task], order)
-            case sv.Introduce(addresses):
+                self._start_tasks(instruction)
+            case sv.Introduce(tasks, addresses):
                 own = {task: {protocol.HOST: self._address[host]} for task, host in self._home.items()}
-                self._tell(
-                    tuple(self._home), protocol.Peers({task: own[task] | more for task, more in addresses.items()})
-                )
-            case sv.OpenBarrier():
-                self._tell(tuple(self._home), protocol.Go())
-                self._writer.event("go")
-                self._vigil.opened()
-                self._collector.moment.open()
+                self._tell(tasks, protocol.Peers({task: own[task] | more for task, more in addresses.items()}))
+            case sv.OpenBarrier(tasks, attempt):
+                self._tell(tasks, protocol.Go())
+                self._vigil.opened(tasks)
+                if attempt:
+                    self._writer.event("back", tasks=tasks)
+                else:
+                    self._writer.event("go")
+                    self._collector.moment.open()
             case sv.AskToHalt(tasks):
                 self._tell(tasks, protocol.Halt())
             case sv.KillTasks(tasks):
@@ -206,48 +233,81 @@ class Conductor:
                 self._end = instruction
                 self._collector.moment.end(instruction.status)
 
+    def _start_tasks(self, order: sv.StartTasks) -> None:
+        if order.attempt:
+            self._writer.event("restarting", tasks=order.tasks, attempt=order.attempt, whole=order.whole)
+        if order.attempt and order.whole:
+            self._go_back()
+        for task in order.tasks:
+            job = self._job(task, returns=not order.whole)
+            if not order.attempt:
+                self._writer.add(TaskAdded(task, self._home[task]))
+                self._writer.event("assigned", task=task, threads=job.threads)
+            raw = msgspec.Raw(msgspec.msgpack.encode(job))
+            self._cluster.send(self._home[task], protocol.StartTask(task, raw, ENGINES[job.engine].env))
+
+    def _go_back(self) -> None:
+        """All start again, from the last checkpoint; where there is none, from where they started."""
+        moment, found = self._collector.moment, last_checkpoint(self._writer.paths)
+        # Checkpoints of the run that this one continues lie with that run.
+        self._start = self._first_start
+        if found:
+            path, update = found
+            steps = steps_until(steps_so_far(self._writer.paths), update)
+            for task, before in self._first_start.steps.items():
+                steps[task] = steps.get(task, 0) + before
+            self._start = Resumption(checkpoint=str(path.absolute()), update=update, steps=steps)
+        lost = max(0, moment.update - self._start.update)
+        self._writer.event("restored", update=self._start.update, lost=lost, taints=True)
+        what = f"all tasks go back to update {self._start.update}: {lost} updates are lost and made again"
+        self._carry_out(sv.Report(what))
+
     def _tell(self, tasks: tuple[str, ...], message: protocol.TaskHears) -> None:
         for task in tasks:
             self._cluster.send(self._home[task], protocol.Tell(task, message))
 
-    def _jobs(self) -> dict[str, Job]:
+    def _job(self, task: str, *, returns: bool) -> Job:
+        """`returns`: the others are at work, and it comes back to them."""
         plan, spec = self._plan, self._plan.spec
-        server_secrets, worker_secrets = ENGINES[spec.engine].new_secrets()
+        place = next(place for place in plan.places if place.task == task)
+        server_secrets, worker_secrets = self._secrets
         work = workload(spec.workload, plan.size)
-        return {
-            place.task: Job(
-                run=self._writer.paths.id,
-                task=place.task,
-                role=place.role,
-                index=place.index,
-                workers=len(plan.workers),
-                servers=len(plan.servers),
-                address=self._address[place.host],
-                workload=absolute(spec.workload),
-                size=plan.size,
-                data=self._data,
-                examples=spec.examples,
-                engine=spec.engine,
-                strategy=spec.strategy,
-                synchronous=plan.synchronous,
-                batch=spec.batch,
-                seed=spec.seed,
-                lr=spec.lr if spec.lr is not None else work.lr,
-                momentum=spec.momentum if spec.momentum is not None else work.momentum,
-                stop=spec.stop,
-                update_limit=plan.update_limit,
-                updates_per_epoch=plan.updates_per_epoch,
-                eval_every=plan.eval_every,
-                eval_examples=spec.eval_examples,
-                checkpoint_every=spec.checkpoint_every,
-                threads=spec.threads or self._fair_threads(place.host),
-                trace_every=spec.trace_every,
-                transport=plan.transport,
-                record=spec.record,
-                secrets=server_secrets if place.role == "ps" else worker_secrets,
-            )
-            for place in plan.places
-        }
+        moment = self._collector.moment
+        came_to = moment.workers[task].next_step if returns and task in moment.workers else 0
+        return Job(
+            run=self._writer.paths.id,
+            task=task,
+            role=place.role,
+            index=place.index,
+            workers=len(plan.workers),
+            servers=len(plan.servers),
+            address=self._address[place.host],
+            workload=absolute(spec.workload),
+            size=plan.size,
+            data=self._data,
+            examples=spec.examples,
+            engine=spec.engine,
+            strategy=spec.strategy,
+            synchronous=plan.synchronous,
+            batch=spec.batch,
+            seed=spec.seed,
+            lr=spec.lr if spec.lr is not None else work.lr,
+            momentum=spec.momentum if spec.momentum is not None else work.momentum,
+            stop=spec.stop,
+            update_limit=plan.update_limit,
+            updates_per_epoch=plan.updates_per_epoch,
+            eval_every=plan.eval_every,
+            eval_examples=spec.eval_examples,
+            checkpoint_every=Interval.parse(spec.checkpoint_every) if spec.checkpoint_every else None,
+            threads=spec.threads or self._fair_threads(place.host),
+            trace_every=spec.trace_every,
+            transport=plan.transport,
+            record=spec.record,
+            secrets=server_secrets if place.role == "ps" else worker_secrets,
+            restore=self._start.checkpoint,
+            first_step=max(came_to, self._start.steps.get(task, 0)),
+            trained_s=self._first_start.trained_s + moment.elapsed_s,
+        )
 
     def _fair_threads(self, host: str) -> int:
         """An even share of the cores for each worker that competes for them."""

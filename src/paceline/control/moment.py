@@ -23,6 +23,9 @@ class WorkerMoment(msgspec.Struct):
     task: str
     host: str
     steps: int = 0
+    next_step: int = 0
+    """The number of the step that comes after the last one told of; after a restart from a checkpoint, steps made
+    again count again, but not here."""
     update: int = 0
     loss: float = float("nan")
     steps_per_s: float = 0.0
@@ -97,6 +100,7 @@ class Moment:
         if len(steps):
             last = steps[-1]
             worker.steps += len(steps)
+            worker.next_step = int(last["step"]) + 1
             worker.update, worker.loss = int(last["update"]), float(last["value"])
             self._set_pace(worker, int(last["start_ns"] + last["duration_ns"]))
             _count_staleness(worker, steps["staleness"])

@@ -16,6 +16,17 @@ SERVER_DEADLINE_S = 3.0
 KILL_DEADLINE_S = 3.0
 
 
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be done about a task that dies while the others train."""
+
+    rejoin: frozenset[str] = frozenset()
+    """Tasks that can come back by themselves while the others go on, or wait for them."""
+    whole: bool = False
+    """Whether all tasks may be started again together, from the last checkpoint."""
+    restarts: int = 0
+    """How often at most, one way or the other."""
+
+
 # ---- events ----
 
 
@@ -94,15 +105,21 @@ Event = (
 
 
 class StartTasks(msgspec.Struct, frozen=True):
-    pass
+    tasks: tuple[str, ...]
+    attempt: int = 0
+    """How many restarts there were, this one included."""
+    whole: bool = True
+    """All are started together; else one comes back to the others."""
 
 
 class Introduce(msgspec.Struct, frozen=True):
+    tasks: tuple[str, ...]
     addresses: dict[str, dict[str, str]]
 
 
 class OpenBarrier(msgspec.Struct, frozen=True):
-    pass
+    tasks: tuple[str, ...]
+    attempt: int = 0
 
 
 class AskToHalt(msgspec.Struct, frozen=True):
@@ -134,6 +151,7 @@ class Stage(Enum):
     BINDING = "the tasks to start"
     CONNECTING = "the tasks to get ready"
     TRAINING = "the training"
+    CLEARING = "the tasks to die, to be started again"
     HALTING = "the tasks to halt"
     BLAMING = "news of who failed first"
     KILLING = "the tasks to die"
@@ -152,7 +170,12 @@ class Supervisor:
     """Decides for one run. `now_s` comes with every event; nothing here looks at a clock."""
 
     def __init__(
-        self, hosts: tuple[str, ...], tasks: dict[str, str], now_s: float, startup_s: float = STARTUP_DEADLINE_S
+        self,
+        hosts: tuple[str, ...],
+        tasks: dict[str, str],
+        now_s: float,
+        startup_s: float = STARTUP_DEADLINE_S,
+        policy: Policy = Policy(),  # noqa: B008  # frozen
     ) -> None:
         self._hosts, self._home = set(hosts), dict(tasks)
         self._workers = {task for task in tasks if task.startswith("w")}
@@ -164,8 +187,12 @@ class Supervisor:
         self._said: dict[str, str] = {}
         self._blames: list[Blame] = []
         self._end: End | None = None
+        self._restartable = False
         self._interrupts = 0
         self._startup_s = startup_s
+        self._policy, self._attempts = policy, 0
+        self._returning: dict[str, float] = {}
+        """Tasks on their way back to the others, and until when they must be there."""
         self._stage = Stage.JOINING
         self._deadline_s: float | None = now_s + startup_s
 
@@ -180,19 +207,21 @@ class Supervisor:
             case AgentJoined(host):
                 self._joined.add(host)
                 if self._stage is Stage.JOINING and self._joined == self._hosts:
-                    self._alive = set(self._home)
-                    self._stage = Stage.BINDING
-                    return [StartTasks()]
+                    return self._start_all(now_s)
             case TaskBound(task, addresses):
                 self._bound[task] = addresses
+                if task in self._returning:
+                    return [Introduce((task,), dict(self._bound))]
                 if self._stage is Stage.BINDING and self._bound.keys() == self._home.keys():
                     self._stage = Stage.CONNECTING
-                    return [Introduce(dict(self._bound))]
+                    return [Introduce(tuple(self._home), dict(self._bound))]
             case TaskReady(task):
                 self._ready.add(task)
+                if self._returning.pop(task, None):
+                    return [OpenBarrier((task,), self._attempts)]
                 if self._stage is Stage.CONNECTING and self._ready == set(self._home):
                     self._enter(Stage.TRAINING, None)
-                    return [OpenBarrier()]
+                    return [OpenBarrier(tuple(self._home), self._attempts)]
             case TaskFinished(task, outcome):
                 return self._finished(task, outcome, now_s)
             case TaskFailed(task, line):
@@ -203,7 +232,7 @@ class Supervisor:
             case TaskStuck(task, detail):
                 # Outside of the training there are other deadlines.
                 if self._stage is Stage.TRAINING:
-                    return self._fail(Blame(0, task, self._home[task] if task else None, detail), now_s)
+                    return self._stuck(Blame(0, task, self._home[task] if task else None, detail), now_s)
             case AgentLost(host, detail):
                 # Its tasks end with it, and nobody is left to tell.
                 self._alive -= {task for task, home in self._home.items() if home == host}
@@ -215,6 +244,17 @@ class Supervisor:
             case Tick():
                 return self._tick(now_s)
         return []
+
+    def _start_all(self, now_s: float) -> list[Instruction]:
+        self._alive = set(self._home)
+        self._bound.clear()
+        self._ready.clear()
+        self._outcomes.clear()
+        self._said.clear()
+        self._blames.clear()
+        self._returning.clear()
+        self._enter(Stage.BINDING, now_s + self._startup_s)
+        return [StartTasks(tuple(self._home), self._attempts)]
 
     def _finished(self, task: str, outcome: Outcome, now_s: float) -> list[Instruction]:
         self._outcomes[task] = outcome
@@ -230,14 +270,39 @@ class Supervisor:
         if event.task not in self._alive:
             return []
         self._alive.remove(event.task)
+        if self._stage is Stage.CLEARING:
+            return [] if self._alive else self._start_all(now_s)
         instructions: list[Instruction] = []
         if event.task not in self._outcomes and self._stage is not Stage.KILLING:
-            instructions = self._fail(self._blame_exit(event), now_s)
+            blame = self._blame_exit(event)
+            if self._may_rejoin(event.task):
+                return self._bring_back(event.task, blame, now_s)
+            instructions = self._fail(blame, now_s)
         if not self._alive and self._stage is not Stage.BLAMING:
             instructions += self._conclude()
         elif not self._alive:
             instructions += self._condemn(now_s)
         return instructions
+
+    def _stuck(self, blame: Blame, now_s: float) -> list[Instruction]:
+        if blame.task and self._may_rejoin(blame.task):
+            # It does not end by itself; its exit brings it back.
+            return [Report(blame.line, blame.task, blame.host), KillTasks((blame.task,))]
+        return self._fail(blame, now_s)
+
+    def _may_rejoin(self, task: str) -> bool:
+        has_begun = self._stage is Stage.TRAINING and task in self._ready
+        return has_begun and task in self._policy.rejoin and self._attempts < self._policy.restarts
+
+    def _bring_back(self, task: str, blame: Blame, now_s: float) -> list[Instruction]:
+        """The others go on, or wait, until it is there again."""
+        self._attempts += 1
+        self._alive.add(task)
+        self._ready.discard(task)
+        self._bound.pop(task, None)
+        self._said.pop(task, None)
+        self._returning[task] = now_s + self._startup_s
+        return [Report(blame.line, task, blame.host), StartTasks((task,), self._attempts, whole=False)]
 
     def _blame_exit(self, event: TaskExited) -> Blame:
         where, host = self._where(event.task), self._home[event.task]
@@ -252,17 +317,34 @@ class Supervisor:
     def _fail(self, blame: Blame, now_s: float) -> list[Instruction]:
         if self._stage is Stage.KILLING:
             return []
+        if self._stage is Stage.CLEARING and blame.task is not None:
+            return []  # It is about to be started again.
+        if blame.task and self._may_rejoin(blame.task):
+            return []  # Its exit, which follows, decides.
         self._blames.append(blame)
         if self._stage is not Stage.BLAMING:
+            self._restartable = self._stage is Stage.TRAINING
             self._enter(Stage.BLAMING, now_s + BLAME_WINDOW_S)
         return []
 
     def _condemn(self, now_s: float) -> list[Instruction]:
-        """Name the root of the trouble and end the rest."""
+        """Name the root of the trouble, and end the rest or start all again."""
         # min() is stable: among equals the first one reported counts.
         root = min(self._blames, key=lambda blame: blame.rank)
+        report = Report(root.line, root.task, root.host)
+        if self._may_start_again(root):
+            self._attempts += 1
+            if not self._alive:
+                return [report, *self._start_all(now_s)]
+            self._enter(Stage.CLEARING, now_s + KILL_DEADLINE_S)
+            return [report, KillTasks(tuple(sorted(self._alive)))]
         self._end = End("failed", root.line)
-        return [Report(root.line, root.task, root.host), *self._kill(now_s)]
+        return [report, *self._kill(now_s)]
+
+    def _may_start_again(self, root: Blame) -> bool:
+        """Only what began to train, and only for a task: a lost host or a full disk will not be better next time."""
+        has_begun = self._restartable and root.task is not None
+        return has_begun and self._policy.whole and self._attempts < self._policy.restarts
 
     def _kill(self, now_s: float) -> list[Instruction]:
         if not self._alive:
@@ -279,6 +361,10 @@ class Supervisor:
         return self._kill(now_s)
 
     def _tick(self, now_s: float) -> list[Instruction]:
+        late = sorted(task for task, deadline_s in self._returning.items() if now_s >= deadline_s)
+        if late and self._stage is Stage.TRAINING:
+            where = ", ".join(self._where(task) for task in late)
+            return self._fail(Blame(0, None, None, f"waited {self._startup_s:.0f} s for {where} to come back"), now_s)
         if self._deadline_s is None or now_s < self._deadline_s:
             return []
         match self._stage:
@@ -288,6 +374,10 @@ class Supervisor:
                 return self._kill(now_s)
             case Stage.KILLING:
                 return self._conclude()
+            case Stage.CLEARING:
+                line = f"{', '.join(self._where(task) for task in sorted(self._alive))} cannot be killed"
+                self._end = End("failed", line)
+                return [Report(line), *self._kill(now_s)]
             case _:
                 line = f"waited {self._startup_s:.0f} s for {self._stage.value}; not there: {self._missing()}"
                 self._blames.append(Blame(0, None, None, line))

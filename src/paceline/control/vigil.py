@@ -1,5 +1,7 @@
 """Keeps watch while a run goes on: agents that fall silent, workers that make no progress, and where these are."""
 
+from collections.abc import Iterable
+
 import msgspec
 import numpy as np
 
@@ -46,20 +48,21 @@ class Vigil:
         self._heard: dict[str, int] = {}
         self._ping_due_s = 0.0
         self._gone: set[str] = set()
+        self._done: set[str] = set()
+        self._away: set[str] = set()
+        """Tasks that ended too early: until they are back, others may have to wait for them."""
         self._inquiry: _Inquiry | None = None
 
     def joined(self, host: str) -> None:
         self._leases[host], self._heard[host] = Lease(), self._cluster.heard(host)
 
-    def opened(self) -> None:
+    def opened(self, tasks: Iterable[str]) -> None:
+        """The barrier, for tasks that were started, perhaps not for the first time."""
+        for which in (self._gone, self._done, self._away):
+            which.difference_update(tasks)
         # What records nothing shows no progress either.
         if self._records:
-            self._watchdog.open()
-
-    def started(self, task: str) -> None:
-        """Also once more, after it had ended."""
-        self._gone.discard(task)
-        self._watchdog.begin(task)
+            self._watchdog.open(tasks)
 
     def recorded(self, task: str, records: np.ndarray) -> None:
         steps = records[records["kind"] == Kind.STEP]
@@ -70,10 +73,13 @@ class Vigil:
 
     def done(self, task: str) -> None:
         """It makes no more steps."""
+        self._done.add(task)
         self._watchdog.done(task)
 
     def exited(self, task: str) -> None:
         self._gone.add(task)
+        if task not in self._done:
+            self._away.add(task)
         self._watchdog.done(task)
 
     def lost(self, host: str) -> None:
@@ -89,7 +95,8 @@ class Vigil:
         silent = [host for host, silent_s in silence.items() if silent_s > AGENT_PATIENCE_S]
         if silent:
             return [self._give_up(host) for host in silent]
-        stalled = self._watchdog.look(now_s) if all(quiet_s < _UNSURE_S for quiet_s in silence.values()) else None
+        sure = not self._away and all(quiet_s < _UNSURE_S for quiet_s in silence.values())
+        stalled = self._watchdog.look(now_s) if sure else None
         if stalled:
             self._inquire(stalled, now_s)
         return self._conclude(now_s)

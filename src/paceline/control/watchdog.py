@@ -54,7 +54,7 @@ class _Worker:
 
 
 class Watchdog:
-    """Watches from the opening of the barrier until it has raised an alarm.
+    """Watches workers from the opening of the barrier until they are done, or flagged.
 
     Workers of a synchronous run wait for each other: there is an alarm only when all of them have stopped, and none
     while one of them does something that takes long. Time passes only as far as someone looks (see Attention).
@@ -67,18 +67,10 @@ class Watchdog:
         self._first_step_s, self._aside_s = first_step_s, aside_s
         self._attention = Attention()
         self._workers: dict[str, _Worker] = {}
-        self._is_open = False
 
-    def open(self) -> None:
-        """The barrier is open: every worker has steps to make."""
-        self._is_open = True
-        for name in self._names:
-            self.begin(name)
-
-    def begin(self, task: str) -> None:
-        """A worker has its first step to make, perhaps anew."""
-        if self._is_open and task in self._names:
-            self._workers[task] = _Worker(self._attention.now_s)
+    def open(self, tasks: Iterable[str]) -> None:
+        """The barrier is open: these workers have their first step to make, perhaps anew."""
+        self._workers |= {task: _Worker(self._attention.now_s) for task in tasks if task in self._names}
 
     def stepped(self, task: str, durations_s: Sequence[float]) -> None:
         if (worker := self._workers.get(task)) and len(durations_s):
@@ -105,5 +97,5 @@ class Watchdog:
         progress = {
             name: Progress(worker.steps, now - worker.moved_s, worker.aside) for name, worker in self._workers.items()
         }
-        self._workers, self._is_open = {}, False
+        self._workers = {name: worker for name, worker in self._workers.items() if name not in late}
         return Stalled(tuple(sorted(late)), everyone, progress)

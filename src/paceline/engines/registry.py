@@ -28,6 +28,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """() -> (secrets of the servers, secrets of the workers), made anew for each run."""
     shares_memory: bool = False
     """Whether its servers and workers can pass values through memory that they share."""
+    workers_rejoin: bool = False
+    """Whether a worker of its parameter servers may go and come back while the others stay."""
     env: dict[str, str] = {}
     """Set for its tasks before the framework is loaded."""
 
@@ -67,6 +69,7 @@ ENGINES: dict[str, Engine] = {
         server="paceline.engines.torch.server:serve",
         secrets="paceline.engines.torch.curve:new_keys",
         shares_memory=True,
+        workers_rejoin=True,
     ),
     "tensorflow": Engine(
         summary="TensorFlow: v1 graph with parameter servers; MultiWorkerMirroredStrategy",

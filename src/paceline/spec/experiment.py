@@ -27,8 +27,14 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Updates between evaluations by the chief; None: 100 if a rule needs evaluations, else only at the end."""
     eval_examples: int | None
     """Test examples to evaluate on, from the first; None is all."""
-    checkpoint_every: int | None
-    """Updates between checkpoints of the parameters by the chief; None is only at the end."""
+    checkpoint_every: str | None
+    """Updates between checkpoints by the chief, or a time: 500, 30s; None is only when the run is interrupted."""
+    checkpoint_keep: int
+    """How many checkpoints to keep, the last ones."""
+    on_failure: str | None
+    """What to do about a task that dies: fail, or restart; None restarts a worker where the others go on meanwhile."""
+    restarts: int
+    """How often at most."""
     hosts: str
     link: str | None
     """A rate for the links of all hosts, or a word for each host; so are latency and cpus."""
@@ -62,7 +68,10 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     seed: tuple[int, ...] = (1,)
     eval_every: tuple[int | None, ...] = (None,)
     eval_examples: tuple[int | None, ...] = (None,)
-    checkpoint_every: tuple[int | None, ...] = (None,)
+    checkpoint_every: tuple[str | None, ...] = (None,)
+    checkpoint_keep: tuple[int, ...] = (3,)
+    on_failure: tuple[str | None, ...] = (None,)
+    restarts: tuple[int, ...] = (3,)
     hosts: tuple[str, ...] = ("local",)
     link: tuple[str | None, ...] = (None,)
     latency: tuple[str | None, ...] = (None,)

@@ -12,10 +12,12 @@ import msgspec
 from paceline import units
 from paceline.errors import SpecError, unknown
 from paceline.spec.experiment import AXES, Experiment
+from paceline.spec.interval import Interval
 from paceline.spec.stop import StopRule, parse_rules
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,47}")
 TRANSPORTS = ("memory", "tcp")
+ON_FAILURE = ("fail", "restart")
 RECIPE = "recipe"
 """The table of a spec file that says which published figures its runs stand beside; it asks for nothing."""
 _FIELDS = Experiment.__struct_fields__
@@ -28,7 +30,8 @@ def experiment(fields: Mapping[str, Any]) -> Experiment:
         if key not in _FIELDS:
             raise SpecError(unknown("field", key, _FIELDS))
         values[key] = _stop(value) if key == "stop" else _axis(value) if key in AXES else value
-    values |= {"cpus": [f"{one:g}" if isinstance(one, int | float) else one for one in values.get("cpus", [None])]}
+    for field in ("cpus", "checkpoint_every"):  # Numbers, or text with a number in it.
+        values |= {field: [f"{one:.15g}" if isinstance(one, int | float) else one for one in values.get(field, [None])]}
     _split_sizes(values)
     if not values.get("workload"):
         raise SpecError("no workload: say which, e.g. paceline run logreg")
@@ -119,7 +122,16 @@ def _check(made: Experiment) -> None:
     _whole_and_positive("examples", made.examples)
     _whole_and_positive("eval-every", made.eval_every)
     _whole_and_positive("eval_examples", made.eval_examples)
-    _whole_and_positive("checkpoint-every", made.checkpoint_every)
+    _whole_and_positive("checkpoint_keep", made.checkpoint_keep)
+    for every in made.checkpoint_every:
+        if every is not None:
+            Interval.parse(every)
+    for choice in made.on_failure:
+        if choice not in (None, *ON_FAILURE):
+            raise SpecError(unknown("on-failure", choice, ON_FAILURE))
+    for restarts in made.restarts:
+        if not 0 <= restarts <= 1000:
+            raise SpecError(f"restarts {restarts}: must be from 0 to 1000")
     _whole_and_positive("threads", made.threads)
     _whole_and_positive("repeat", (made.repeat,))
     for seed in made.seed:
@@ -137,9 +149,9 @@ def _check(made: Experiment) -> None:
     for hz in made.sample_hz:
         if not 0.1 <= hz <= 100:
             raise SpecError(f"sample_hz {hz}: must be from 0.1 to 100")
-    for every in made.trace_every:
-        if every is not None and every < 0:
-            raise SpecError(f"trace_every {every}: must be 0 (never) or more")
+    for steps in made.trace_every:
+        if steps is not None and steps < 0:
+            raise SpecError(f"trace_every {steps}: must be 0 (never) or more")
     _each_word("link", made.link, units.bits_per_second)
     _each_word("latency", made.latency, units.seconds)
     _each_word("cpus", made.cpus, units.cpus)

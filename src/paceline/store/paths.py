@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from paceline.errors import StoreError, unknown
+from paceline.train.checkpoint import file_name, updates_among
 
 
 class RunPaths:
@@ -29,6 +30,17 @@ class RunPaths:
         self.checkpoints = directory / "checkpoints"
         self.spool = directory / "spool"
         """Scratch space of agents on this machine."""
+
+    def checkpoint(self, update: int) -> Path:
+        return self.checkpoints / file_name(update)
+
+    def checkpoints_left(self) -> list[Path]:
+        """Those to go on from, the last one first."""
+        try:
+            names = [entry.name for entry in self.checkpoints.iterdir()]
+        except OSError:
+            return []
+        return [self.checkpoint(update) for update in updates_among(names)]
 
     def log(self, name: str) -> Path:
         return self.logs / f"{name}.log"

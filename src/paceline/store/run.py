@@ -1,6 +1,5 @@
 """A run as it is on disk: what was asked, what happened, what was measured."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -86,7 +85,6 @@ def recovering(paths: RunPaths) -> Iterator[None]:
         raise StoreError(f"run {paths.id} was cut short and cannot be set right: {error.strerror}") from None
     try:
         consolidate(paths)
-        shutil.rmtree(paths.spool, ignore_errors=True)
         yield
     except OSError as error:
         raise StoreError(f"run {paths.id} was cut short and cannot be set right: {error.strerror}") from None

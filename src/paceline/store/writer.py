@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from paceline.plan.place import RunPlan
 from paceline.store import tables
 from paceline.store.journal import Entry, Journal, read
 from paceline.store.paths import RunPaths, create_run, write_whole
+from paceline.store.unshipped import unshipped
 from paceline.train.recorder import clock_ns
 
 _ATTACHED_BYTES = 4 * 2**30
@@ -28,6 +30,7 @@ class RunWriter:
         self._lock = FileLock(self.paths.lock)
         self._lock.acquire()
         self._started_ns = clock_ns()
+        self._checkpoint_keep = plan.spec.checkpoint_keep
         self.trouble: str | None = None
         """Why what is measured can no longer be kept, in a line."""
         self._journal = Journal(self.paths.journal)
@@ -76,13 +79,17 @@ class RunWriter:
                 file.write(data)
             if last:
                 partial.replace(folder / name)
+                self._drop_old_checkpoints()
+
+    def _drop_old_checkpoints(self) -> None:
+        for old in self.paths.checkpoints_left()[self._checkpoint_keep :]:
+            old.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Turn the journal into tables."""
         self._journal.close()
         self._events.close()
-        shutil.rmtree(self.paths.spool, ignore_errors=True)
-        self.trouble = None  # The spool's space may be what was missing.
+        self.trouble = None  # The scratch space, which goes, may be what was missing.
         with self._keeping():
             consolidate(self.paths)
 
@@ -101,10 +108,12 @@ class RunWriter:
 
 
 def consolidate(paths: RunPaths) -> None:
-    """Journal -> parquet. Done again without harm if it was cut short."""
+    """Journal and what agents had not shipped -> parquet. Done again without harm if it was cut short."""
     if not paths.journal.exists():
+        shutil.rmtree(paths.spool, ignore_errors=True)
         return
-    steps, samples = tables.build(read(paths.journal))
+    steps, samples = tables.build(chain(read(paths.journal), unshipped(paths)))
+    shutil.rmtree(paths.spool, ignore_errors=True)
     for table, target in ((steps, paths.steps), (samples, paths.samples)):
         partial = target.with_name(target.name + ".partial")
         table.write_parquet(partial)

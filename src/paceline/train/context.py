@@ -7,6 +7,7 @@ import msgspec
 
 from paceline.data.batches import Examples
 from paceline.data.dataset import Ready
+from paceline.spec.interval import Interval
 from paceline.spec.stop import StopRule
 from paceline.train.recorder import Recorder
 from paceline.workloads.model import AnyModel
@@ -41,7 +42,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     updates_per_epoch: int
     eval_every: int | None
     eval_examples: int | None
-    checkpoint_every: int | None
+    checkpoint_every: Interval | None
     threads: int
     trace_every: int | None
     transport: str | None
@@ -49,6 +50,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     record: bool
     secrets: dict[str, str]
     """Keys made for this run, by purpose; they travel only through the agents' pipes."""
+    restore: str | None = None
+    """The checkpoint to begin from; None: the seed's first values."""
+    first_step: int = 0
+    """This worker's steps before, where they do not follow from the updates: in an asynchronous run."""
+    trained_s: float = 0.0
+    """Seconds of training before this task began."""
 
     @property
     def is_chief(self) -> bool:

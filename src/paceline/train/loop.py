@@ -6,12 +6,14 @@ from safetensors.numpy import save
 
 from paceline.data.batches import Batch, Share
 from paceline.spec.stop import StopRule, first_that_holds, limiting_rule
+from paceline.train.checkpoint import encode, file_name
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.dropout import Masks
 from paceline.train.metrics import Evaluation
+from paceline.train.occasions import CheckpointPlan
 from paceline.train.recorder import Kind, clock_ns
 from paceline.train.speed import operations_per_cpu_s
-from paceline.train.strategy import HasServers, LooksAhead, Step, WorkerStrategy, evaluate
+from paceline.train.strategy import HasServers, KeepsState, LooksAhead, Step, WorkerStrategy, evaluate
 
 
 def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
@@ -19,12 +21,18 @@ def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
     job = context.job
     chief = Chief(context, strategy) if job.is_chief else None
     batches = Feeder(context)
-    batches.at(0)  # The first permutation is drawn before the clock starts.
+    batches.at(job.first_step)  # The first permutation is drawn before the clock starts.
     speed = operations_per_cpu_s()
     context.rendezvous.start_together()
     outcome = Outcome(started_ns=clock_ns(), operations_per_cpu_s=speed)
-    if strategy.start():
-        _steps(context, strategy, batches, chief, outcome)
+    updates = strategy.start()
+    if updates is not None:
+        if chief:
+            chief.begin(updates)
+        first = updates if job.synchronous else job.first_step
+        _steps(context, strategy, batches, chief, outcome, first)
+    else:
+        outcome.steps = job.first_step
     # Others may still be at a step of theirs, however long it takes.
     with context.recorder.aside(Kind.WAIT):
         strategy.finish()
@@ -62,12 +70,13 @@ class Feeder:
 
 
 def _steps(
-    context: TaskContext, strategy: WorkerStrategy, batches: Feeder, chief: "Chief | None", outcome: Outcome
+    context: TaskContext, strategy: WorkerStrategy, batches: Feeder, chief: "Chief | None", outcome: Outcome, first: int
 ) -> None:
+    """`first` is the number of the first step to make: those before it are made."""
     recorder, counted = context.recorder, context.job.synchronous
     limit = context.job.update_limit if counted else None
     ahead = strategy if isinstance(strategy, LooksAhead) else None
-    number = 0
+    recorder.step_number = number = outcome.steps = first
     while True:
         start = clock_ns()
         with recorder.data:
@@ -95,9 +104,16 @@ class Chief:
         self._context, self._strategy = context, strategy
         self._pieces = _first(context.data.test(), context.job.eval_examples)
         self._every = context.job.eval_every
-        self._next = self._every or math.inf
-        self._next_checkpoint = context.job.checkpoint_every or math.inf
+        self._next = 0
+        self._checkpoints = CheckpointPlan(context.job.checkpoint_every)
         self._last: tuple[int, Evaluation] | None = None
+
+    def begin(self, updates: int) -> None:
+        """Before the first step."""
+        if self._every:
+            self._next = (updates // self._every + 1) * self._every
+        self._checkpoints.begin(updates, self._context.job.trained_s)
+        self._announce_checkpoint(updates, self._context.job.trained_s)
 
     def wants_to_stop(self, step: Step, outcome: Outcome) -> bool:
         job = self._context.job
@@ -105,14 +121,13 @@ class Chief:
         if self._every and self._pieces and step.update >= self._next:
             evaluation = self._evaluate(step.update, final=False)
             self._next = (step.update // self._every + 1) * self._every
-        if step.update >= self._next_checkpoint and job.checkpoint_every:
-            self._checkpoint(step.update)
-            self._next_checkpoint = (step.update // job.checkpoint_every + 1) * job.checkpoint_every
         now = clock_ns()
+        seconds = job.trained_s + (now - outcome.started_ns) / 1e9
+        left = self._checkpoint_if_due(step.update, seconds)
         rule = first_that_holds(
             job.stop,
             update=step.update,
-            seconds=(now - outcome.started_ns) / 1e9,
+            seconds=seconds,
             updates_per_epoch=job.updates_per_epoch,
             loss=evaluation.loss if evaluation else None,
             accuracy=evaluation.accuracy if evaluation else None,
@@ -120,7 +135,8 @@ class Chief:
         if rule:
             self._reach(rule, outcome, now, step.update)
         outcome.diverged = not math.isfinite(step.loss)
-        return rule is not None or outcome.diverged or self._context.rendezvous.halted.is_set()
+        # A run that is halted goes on for one step, to leave what it can be resumed from.
+        return rule is not None or outcome.diverged or (left and self._context.rendezvous.halted.is_set())
 
     def conclude(self, outcome: Outcome) -> None:
         """Final evaluation and parameters, after every worker's last update."""
@@ -136,17 +152,31 @@ class Chief:
             self._reach(limit[1], outcome, outcome.ended_ns, limit[0])
         if isinstance(self._strategy, HasServers):
             outcome.homes = self._strategy.homes()
-        self._leave("final.safetensors")
-
-    def _leave(self, name: str) -> None:
-        """The parameters as they are, as a file of the run; nothing if there are none."""
         if self._context.model.parameters:
-            self._context.rendezvous.attach("checkpoint", name, save(self._strategy.parameters()))
+            parameters = self._strategy.parameters()
+            self._context.rendezvous.attach("checkpoint", "final.safetensors", save(parameters))
+
+    def _checkpoint_if_due(self, update: int, seconds: float) -> bool:
+        """Whether one was left."""
+        due = self._checkpoints.announced
+        if due:
+            recorder = self._context.recorder
+            with recorder.checkpoint, recorder.aside(Kind.CHECKPOINT):
+                self._checkpoint(update)
+            self._checkpoints.made(update, seconds)
+        self._announce_checkpoint(update, seconds)
+        return due
+
+    def _announce_checkpoint(self, update: int, seconds: float) -> None:
+        at_once = self._context.rendezvous.halted.is_set()
+        if self._checkpoints.announce(update, seconds, at_once=at_once) and isinstance(self._strategy, KeepsState):
+            self._strategy.keep_next()
 
     def _checkpoint(self, update: int) -> None:
-        recorder = self._context.recorder
-        with recorder.checkpoint, recorder.aside(Kind.CHECKPOINT):
-            self._leave(f"update-{update}.safetensors")
+        """Everything to go on from, as a file of the run; nothing if there is nothing."""
+        if self._context.model.parameters:
+            state = self._strategy.state(update)
+            self._context.rendezvous.attach("checkpoint", file_name(state.update), encode(state))
 
     def _evaluate(self, update: int, *, final: bool) -> Evaluation:
         start = clock_ns()

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from paceline.data.batches import Batch
 from paceline.train.agreement import Agreement
+from paceline.train.checkpoint import State
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.loop import train
 from paceline.train.strategy import Predictor, Step
@@ -50,8 +51,8 @@ class ProductWorker:
 
     # ---- the contract of a strategy ----
 
-    def start(self) -> bool:
-        return True
+    def start(self) -> int:
+        return self._updates
 
     def step(self, batch: Batch) -> Step:
         if self._something_moves:
@@ -76,6 +77,9 @@ class ProductWorker:
 
     def parameters(self) -> Parameters:
         return {}
+
+    def state(self, update: int) -> State:
+        return State(update, {})
 
     # ---- for the engines ----
 

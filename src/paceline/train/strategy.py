@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from paceline.data.batches import Array, Batch
+from paceline.train.checkpoint import State
 from paceline.train.metrics import Evaluation, Tally
 from paceline.workloads.model import Loss
 from paceline.workloads.parameters import Parameters
@@ -32,8 +33,8 @@ class Step(msgspec.Struct, frozen=True):
 class WorkerStrategy(Protocol):
     """One worker of one strategy. Records its own phases; the loop around it does the rest."""
 
-    def start(self) -> bool:
-        """Right after the barrier: get what the first step needs; False if there is none to do."""
+    def start(self) -> int | None:
+        """Right after the barrier: get what the first step needs. The updates so far; None if no step is left."""
         ...
 
     def step(self, batch: Batch) -> Step: ...
@@ -52,14 +53,15 @@ class WorkerStrategy(Protocol):
 
     def parameters(self) -> Parameters: ...
 
+    def state(self, update: int) -> State:
+        """All that training goes on from, as of this update; where others do not wait, perhaps of a later one."""
+        ...
+
     def close(self) -> None: ...
 
 
 class Alone:
     """What a worker without others has nothing to do for."""
-
-    def start(self) -> bool:
-        return True
 
     def stop_now(self, mine: bool, update: int) -> bool:
         return mine
@@ -77,6 +79,15 @@ class LooksAhead(Protocol):
 
     def expect(self, upcoming: Batch) -> None:
         """Before each step: the batch of the step after it."""
+        ...
+
+
+@runtime_checkable
+class KeepsState(Protocol):
+    """A strategy that must know beforehand of which update the state will be asked for."""
+
+    def keep_next(self) -> None:
+        """It is that of the next."""
         ...
 
 

@@ -38,6 +38,10 @@ def views(vector: Vector, shapes: Sequence[ParameterShape]) -> Parameters:
     return found
 
 
+def by_name(shapes: Sequence[ParameterShape], values: Sequence[Vector]) -> Parameters:
+    return {shape.name: value for shape, value in zip(shapes, values, strict=True)}
+
+
 def shards(size: int, servers: int) -> list[slice]:
     """Equal contiguous parts, the first ones longer by one where it does not divide."""
     share, rest = divmod(size, servers)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from paceline.analyze.verdict.suspects import Suspect
+from paceline.spec.interval import Interval
 
 _FLAGS = (
     "size", "examples", "engine", "strategy", "layout", "batch", "eval_every", "checkpoint_every", "hosts", "link",
@@ -89,7 +90,7 @@ def _of(suspect: Suspect, asked: Asked) -> Iterator[tuple[str, str]]:
             every = (asked.spec.get("eval_every") or 100) * 10
             yield "evaluate less often", asked.command(eval_every=every)
         case "checkpoint":
-            every = (asked.spec.get("checkpoint_every") or 100) * 10
+            every = _ten_times(str(asked.spec.get("checkpoint_every") or 100))
             yield "write checkpoints less often", asked.command(checkpoint_every=every)
 
 
@@ -190,3 +191,9 @@ def _longer(asked: Asked) -> list[str]:
 def _times(quantities: str) -> str:
     """`100mbit -` -> `400mbit -`."""
     return _NUMBER.sub(lambda found: f"{float(found[0]) * _LARGER:g}", quantities)
+
+
+def _ten_times(every: str) -> str:
+    """Of updates or a time."""
+    interval = Interval.parse(every)
+    return f"{10 * interval.value:g}{'s' if interval.unit == 'seconds' else ''}"

@@ -4,6 +4,7 @@ import json
 import os
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from paceline.data.batches import Array, Batch
@@ -11,10 +12,10 @@ from paceline.engines.tensorflow import network
 from paceline.engines.tensorflow.board import graph_event
 from paceline.engines.tensorflow.cluster import meet
 from paceline.train.agreement import Agreement
+from paceline.train.checkpoint import Beginning, State
 from paceline.train.context import TaskContext
 from paceline.train.strategy import Predictor, Step
-from paceline.workloads.model import initial
-from paceline.workloads.parameters import Parameters
+from paceline.workloads.parameters import Parameters, by_name, views
 
 _PATIENCE_S = 600.0
 
@@ -23,11 +24,15 @@ class AllReduce:
     def __init__(self, context: TaskContext) -> None:
         job = context.job
         self._recorder, self._model = context.recorder, context.model
-        self._is_chief, self._updates = job.is_chief, 0
+        beginning = Beginning(context)
+        self._is_chief, self._updates = job.is_chief, beginning.update
         self._strategy = _join(context)
         # Plain variables: every worker starts from the same values and applies the same mean.
-        self._variables = [tf.Variable(value) for value in initial(self._model, job.seed).values()]
-        self._velocity = [tf.Variable(tf.zeros_like(v)) for v in self._variables] if job.momentum else []
+        first, velocity = beginning.values(), beginning.velocity()
+        self._variables = [tf.Variable(value) for value in views(first, self._model.parameters).values()]
+        velocity = np.zeros_like(first) if velocity is None else velocity
+        velocities = views(velocity, self._model.parameters).values()
+        self._velocity = [tf.Variable(value) for value in velocities] if job.momentum else []
         self._build(job.batch, job.lr, job.momentum)
         blank = self._model.blank(job.batch)
         self._gradients(*map(tf.constant, (*blank.inputs, blank.target)))
@@ -38,8 +43,8 @@ class AllReduce:
             graph = self._gradients.graph
             context.rendezvous.attach("tensorboard", "events.out.tfevents.graph", graph_event(graph))
 
-    def start(self) -> bool:
-        return True
+    def start(self) -> int:
+        return self._updates
 
     def step(self, batch: Batch) -> Step:
         with self._recorder.compute:
@@ -60,8 +65,11 @@ class AllReduce:
         return self._predict
 
     def parameters(self) -> Parameters:
-        shapes = self._model.parameters
-        return {shape.name: v.numpy() for shape, v in zip(shapes, self._variables, strict=True)}
+        return by_name(self._model.parameters, [variable.numpy() for variable in self._variables])
+
+    def state(self, update: int) -> State:
+        velocity = [variable.numpy() for variable in self._velocity]
+        return State(update, self.parameters(), by_name(self._model.parameters, velocity) if velocity else {})
 
     def close(self) -> None:
         """The process ends right after; the framework's own shutdown waits for peers that may be gone."""

@@ -14,13 +14,14 @@ from paceline.data.batches import Batch
 from paceline.engines.tensorflow import network, traces
 from paceline.engines.tensorflow.board import graph_event
 from paceline.engines.tensorflow.cluster import config, ps_device, start_server, worker_device
+from paceline.engines.tensorflow.optimizer import fed
 from paceline.engines.tensorflow.predictor import LocalPredictor
 from paceline.engines.tensorflow.transfer import carry
+from paceline.train.checkpoint import Beginning, State
 from paceline.train.context import TaskContext
 from paceline.train.recorder import TRACED, Kind, clock_ns
 from paceline.train.strategy import Predictor, Step
-from paceline.workloads.model import initial
-from paceline.workloads.parameters import Parameters
+from paceline.workloads.parameters import Parameters, by_name, views
 
 tf1 = tf.compat.v1
 
@@ -30,6 +31,10 @@ class ParameterServerWorker:
 
     _stop: Any
     """The op by which the chief ends the run for all; built by each strategy."""
+    _counter: Any
+    """The variable that counts updates; built by each strategy."""
+    _slots: list[Any]
+    """The variables that hold the velocity of each parameter, if any; built by each strategy."""
 
     def __init__(self, context: TaskContext) -> None:
         job = context.job
@@ -45,7 +50,7 @@ class ParameterServerWorker:
         self._graph.finalize()
         self._session = tf1.Session(server.target, graph=self._graph, config=config(job.threads, job.index))
         self._run = self._session.make_callable(self._fetches, [*self._inputs, self._target])
-        self._set_up()
+        self._set_up(Beginning(context))
         if job.is_chief:
             self._predictor = LocalPredictor(self._model, job.threads)
             context.rendezvous.attach("tensorboard", "events.out.tfevents.graph", graph_event(self._graph))
@@ -65,8 +70,8 @@ class ParameterServerWorker:
 
     # ---- the contract of a strategy ----
 
-    def start(self) -> bool:
-        return True
+    def start(self) -> int:
+        return self._first_update
 
     def step(self, batch: Batch) -> Step:
         if self._trace_plan.due(self._recorder.step_number):
@@ -88,8 +93,11 @@ class ParameterServerWorker:
         return self._predictor.with_values(self._session.run(self._read))
 
     def parameters(self) -> Parameters:
-        values = self._session.run(self._read)
-        return {shape.name: value for shape, value in zip(self._shapes, values, strict=True)}
+        return by_name(self._shapes, self._session.run(self._read))
+
+    def state(self, update: int) -> State:
+        update, values, velocity = self._session.run([self._counter, self._read, self._slots])
+        return State(int(update), by_name(self._shapes, values), by_name(self._shapes, velocity) if velocity else {})
 
     def homes(self) -> dict[str, dict[str, int]]:
         found: dict[str, dict[str, int]] = {f"ps{server}": {} for server in range(self._job.servers)}
@@ -171,12 +179,13 @@ class ParameterServerWorker:
             firsts = [v.assign(first).op for v, first in zip(self._variables, self._first_values, strict=True)]
             self._initialize = tf.group(*firsts, *self._initializers())
 
-    def _set_up(self) -> None:
+    def _set_up(self, beginning: Beginning) -> None:
         """Have the runtime build everything before the clock starts; then the chief sets the first values.
 
         The step is run against variables that do not exist yet: that fails, but only after the graph is cut,
         optimised and registered on every server, and before anything could be applied.
         """
+        self._first_update = beginning.update
         blank = self._model.blank(self._job.batch)
         with suppress(tf.errors.FailedPreconditionError):
             self._run(*blank.inputs, blank.target)
@@ -184,8 +193,18 @@ class ParameterServerWorker:
             self._session.run(self._warm)
             return
         self._session.run(self._all_warm)
-        values = initial(self._model, self._job.seed).values()
+        values = views(beginning.values(), self._shapes).values()
         self._session.run(self._initialize, dict(zip(self._first_values, values, strict=True)))
+        self._restore(beginning)
+
+    def _restore(self, beginning: Beginning) -> None:
+        """What a checkpoint has beyond the values."""
+        if beginning.update:
+            self._session.run(*fed(self._counter, beginning.update))
+        velocity = beginning.velocity()
+        if velocity is not None:
+            for slot, value in zip(self._slots, views(velocity, self._shapes).values(), strict=True):
+                self._session.run(*fed(slot, value))
 
     def _traced_step(self, batch: Batch) -> Step:
         """A step whose phases come from the runtime's own trace; its duration is not a fair one."""

@@ -34,7 +34,9 @@ class AsyncWorker(ParameterServerWorker):
             )
             self._stop = self._gate.assign(self._limit).op
 
+        self._counter = self._gate
         self._velocity = [self._zeros_like(v, server) for v, server in zip(self._variables, self._home, strict=True)]
+        self._slots = [velocity for velocity in self._velocity if velocity is not None]
 
     def _zeros_like(self, variable: Any, server: int) -> Any:
         """Where a parameter's momentum is kept; None if there is none."""
@@ -46,7 +48,7 @@ class AsyncWorker(ParameterServerWorker):
             return tf1.get_variable(name, variable.shape, tf.float32, zeros, trainable=False, use_resource=True)
 
     def _initializers(self) -> list[Any]:
-        return [self._gate.initializer, *(v.initializer for v in self._velocity if v is not None)]
+        return [self._gate.initializer, *(slot.initializer for slot in self._slots)]
 
     def _pull(self) -> list[Any]:
         with tf.device(ps_device(0)):

@@ -16,7 +16,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from paceline.engines.tensorflow.cluster import ps_device
-from paceline.engines.tensorflow.optimizer import optimizer
+from paceline.engines.tensorflow.optimizer import optimizer, slots
 from paceline.engines.tensorflow.ps import ParameterServerWorker
 from paceline.train.strategy import Step
 
@@ -33,6 +33,7 @@ class SyncWorker(ParameterServerWorker):
             self._updates = tf1.get_variable(
                 "updates", [], tf.int64, tf1.zeros_initializer(), trainable=False, use_resource=True
             )
+        self._counter = self._updates
 
     def _initializers(self) -> list[Any]:
         return [self._updates.initializer, *self._more_initializers]
@@ -60,13 +61,14 @@ class SyncWorker(ParameterServerWorker):
         descent = optimizer(self._job.lr, self._job.momentum)
         sync = tf1.train.SyncReplicasOptimizer(descent, replicas_to_aggregate=workers, total_num_replicas=workers)
         sync.apply_gradients(list(zip(gradients, self._variables, strict=True)), self._updates)
-        slots = [slot.initializer for slot in descent.variables()]
-        self._more_initializers = [sync._local_step.assign(_NEVER_STALE), *slots]
+        self._slots = slots(descent, self._variables)
+        more = [slot.initializer for slot in descent.variables()]
+        self._more_initializers = [sync._local_step.assign(_NEVER_STALE), *more]
         return _stock_pieces(self._graph, sync)
 
     def _gather_rows(self, gradients: list[Any]) -> tuple[list[Any], Any]:
         """For sparse models, whose stock accumulator divides a row by how many touched it, not by all workers."""
-        self._more_initializers = []
+        self._more_initializers, self._slots = [], []
         weight, bias = self._variables
         shapes = [gradient.shape for gradient in gradients]
         with tf.device(ps_device(self._home[0])):

@@ -8,11 +8,11 @@ from paceline.data.batches import Array, Batch
 from paceline.engines.tensorflow import network
 from paceline.engines.tensorflow.board import graph_event
 from paceline.engines.tensorflow.cluster import config
-from paceline.engines.tensorflow.optimizer import optimizer
+from paceline.engines.tensorflow.optimizer import fed, optimizer, slots
+from paceline.train.checkpoint import Beginning, State
 from paceline.train.context import TaskContext
 from paceline.train.strategy import Alone, Predictor, Step
-from paceline.workloads.model import initial
-from paceline.workloads.parameters import Parameters
+from paceline.workloads.parameters import Parameters, Vector, by_name, views
 
 tf1 = tf.compat.v1
 
@@ -21,7 +21,8 @@ class Single(Alone):
     def __init__(self, context: TaskContext) -> None:
         job = context.job
         self._recorder, self._model = context.recorder, context.model
-        self._updates = 0
+        beginning = Beginning(context)
+        self._updates = beginning.update
         graph = tf1.Graph()
         with graph.as_default():
             step = self._build(job.lr, job.momentum)
@@ -32,9 +33,16 @@ class Single(Alone):
         blank = self._model.blank(job.batch)
         self._run(*blank.inputs, blank.target)
         self._session.run(self._initialize)
-        values = initial(self._model, job.seed).values()
+        values = self._named(beginning.values()).values()
         self._session.run(self._assign, dict(zip(self._firsts, values, strict=True)))
+        velocity = beginning.velocity()
+        if velocity is not None:
+            for slot, value in zip(self._slots, self._named(velocity).values(), strict=True):
+                self._session.run(*fed(slot, value))
         context.rendezvous.attach("tensorboard", "events.out.tfevents.graph", graph_event(graph))
+
+    def start(self) -> int:
+        return self._updates
 
     def step(self, batch: Batch) -> Step:
         with self._recorder.compute:
@@ -46,8 +54,12 @@ class Single(Alone):
         return self._predict
 
     def parameters(self) -> Parameters:
-        values = self._session.run(self._variables)
-        return {shape.name: value for shape, value in zip(self._model.parameters, values, strict=True)}
+        return by_name(self._model.parameters, self._session.run(self._variables))
+
+    def state(self, update: int) -> State:
+        shapes = self._model.parameters
+        velocity = by_name(shapes, self._session.run(self._slots)) if self._slots else {}
+        return State(update, self.parameters(), velocity)
 
     def close(self) -> None:
         self._session.close()
@@ -65,9 +77,14 @@ class Single(Alone):
         self._assign = [v.assign(first).op for v, first in zip(self._variables, self._firsts, strict=True)]
         self._outputs = network.outputs(self._model, self._inputs[: len(self._model.data_feeds)], self._variables)
         loss = network.mean_loss(self._model, self._inputs, self._target, self._variables)
-        update = optimizer(lr, momentum).minimize(loss, var_list=self._variables)
+        descent = optimizer(lr, momentum)
+        update = descent.minimize(loss, var_list=self._variables)
+        self._slots = slots(descent, self._variables)
         self._initialize = tf1.global_variables_initializer()
         return [loss, update]
+
+    def _named(self, vector: Vector) -> Parameters:
+        return views(vector, self._model.parameters)
 
     def _predict(self, *inputs: Array) -> Array:
         found: Array = self._session.run(self._outputs, dict(zip(self._inputs, inputs, strict=False)))

@@ -9,6 +9,7 @@ from paceline.engines.torch.exchange import Exchange, Gloo, SharedMemory
 from paceline.engines.torch.group import join
 from paceline.engines.torch.network import Descent, Network
 from paceline.train.agreement import Agreement
+from paceline.train.checkpoint import Beginning, State
 from paceline.train.context import TaskContext
 from paceline.train.recorder import Kind, clock_ns
 from paceline.train.strategy import Predictor, Step
@@ -19,21 +20,22 @@ class AllReduce:
     def __init__(self, context: TaskContext) -> None:
         job, model = context.job, context.model
         self._recorder, self._workers = context.recorder, job.workers
-        self._network = Network.first(context)
+        beginning = Beginning(context)
+        self._network = Network(model, beginning.values())
         self._exchange = _exchange(context, self._network)
-        self._descent = Descent(self._network.tensors, job.lr, job.momentum)
+        self._descent = Descent(self._network, job, beginning)
         self._parallel = DistributedDataParallel(self._network.module, gradient_as_bucket_view=True)
         self._parallel.register_comm_hook(self, AllReduce.sum)
         self._average_started_ns = 0
         # Twice: DDP arranges its buckets anew after the first pass.
         for _ in range(2):
             self._differentiate(model.blank(job.batch))
-        self._updates = 0
+        self._updates = beginning.update
         self._agreement = Agreement(self._broadcast, job.eval_every)
         self._word = torch.zeros(2, dtype=torch.int64)
 
-    def start(self) -> bool:
-        return True
+    def start(self) -> int:
+        return self._updates
 
     def step(self, batch: Batch) -> Step:
         start = clock_ns()
@@ -58,6 +60,9 @@ class AllReduce:
 
     def parameters(self) -> Parameters:
         return self._network.snapshot()
+
+    def state(self, update: int) -> State:
+        return self._descent.state(update)
 
     def close(self) -> None:
         dist.destroy_process_group()

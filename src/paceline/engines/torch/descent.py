@@ -13,10 +13,15 @@ _BLOCK = 64 * 1024
 
 
 class BlockDescent:
-    def __init__(self, values: Vector, lr: float, momentum: float = 0.0, *, folds: bool = False) -> None:
+    def __init__(
+        self, values: Vector, lr: float, momentum: float = 0.0, *, folds: bool = False, velocity: Vector | None = None
+    ) -> None:
         self._values = values
         self._lr, self._momentum = np.float32(lr), np.float32(momentum)
-        self._velocity = np.zeros_like(values) if momentum or folds else None
+        self._velocity = velocity
+        if velocity is None and (momentum or folds):
+            self._velocity = np.zeros_like(values)
+        self._kept: Vector | None = None
         self._scratch = np.empty(min(_BLOCK, values.size), np.float32)
 
     def step(self, part: slice, gradients: Sequence[Vector]) -> None:
@@ -41,6 +46,18 @@ class BlockDescent:
         for block, _ in _blocks(part):
             values, change = self._values[block], self._scratch[: block.stop - block.start]
             values -= np.multiply(self._velocity[block], self._lr, out=change)
+
+    def keep(self) -> None:
+        """Remember the velocity as it is now: gradients of the next update may be folded in before it is asked for."""
+        self._kept = None if self._velocity is None else self._velocity.copy()
+
+    def velocity(self, part: slice) -> Vector:
+        """As it was when it was to be kept, if it was; zeros without momentum."""
+        found = self._velocity if self._kept is None else self._kept
+        return np.zeros(part.stop - part.start, np.float32) if found is None else found[part]
+
+    def forget_kept(self) -> None:
+        self._kept = None
 
     def step_rows(self, gradients: Sequence[Rows]) -> None:
         """The same where all but a few gradients are zero; an index may come up several times."""

@@ -67,6 +67,11 @@ class ServerLanes:
         self._values, self._lanes = values, lanes or {}
         self._asked: dict[Worker, Indices] = {}
 
+    def replace(self, worker: Worker, lane: Lane) -> None:
+        """The worker comes back with other memory."""
+        self._lanes[worker] = lane
+        self._asked.pop(worker, None)
+
     def want(self, worker: Worker, count: int, payload: Buffer) -> None:
         """The worker asks for rows; it gets them with its next answer."""
         lane = self._lanes.get(worker)
@@ -97,10 +102,9 @@ class ServerLanes:
         return indices, gradient
 
 
-def lanes_of(paths: dict[str, str], server: int, servers: int, size: int) -> dict[Worker, Lane]:
-    """The workers' lanes to this server."""
-    whole = {name: neighbours_vector(path, servers * Lane.room(size)) for name, path in paths.items()}
-    return {name.encode(): Lane(vector.reshape(servers, -1)[server]) for name, vector in whole.items()}
+def lane_of(path: str, server: int, servers: int, size: int) -> Lane:
+    """A worker's lane to this server."""
+    return Lane(neighbours_vector(path, servers * Lane.room(size)).reshape(servers, -1)[server])
 
 
 def _exactly(payload: Buffer, count: int, kind: np.dtype) -> NDArray:

@@ -70,8 +70,8 @@ class ServerLink:
             lost |= recv_monitor_message(self._news)["event"] == zmq.EVENT_DISCONNECTED
         return lost
 
-    def ask(self, request: Request) -> Reply:
-        self.send(request)
+    def ask(self, request: Request, values: Buffer = b"") -> Reply:
+        self.send(request, values)
         reply, _ = self.receive()
         return reply
 

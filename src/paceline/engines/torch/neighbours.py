@@ -5,15 +5,18 @@ gradient where it is. In ps-async they write a worker's values before they answe
 after every worker has pushed its gradient, and so is done with it, so there is one copy of them for all: the chief's.
 """
 
+import re
+
 import numpy as np
 
-from paceline.engines.torch.lanes import ServerLanes, lanes_of
+from paceline.engines.torch.lanes import Lane, ServerLanes, lane_of
 from paceline.engines.torch.memory import SEGMENT, Segment, neighbours_vector
 from paceline.engines.torch.wire import Buffer, WireError, Worker
 from paceline.train.context import Job, Peers
 from paceline.workloads.parameters import Vector
 
 _CHIEF = "w0"
+_SEGMENT_PATH = re.compile(rb"/proc/\d{1,10}/fd/\d{1,10}")
 
 
 class WorkerSide:
@@ -56,6 +59,9 @@ class ServerSide:
             raise WireError(f"{size} bytes for a bucket of {wanted}")
         return np.frombuffer(payload, np.float32)
 
+    def welcome(self, worker: Worker, where: Buffer) -> None:
+        """A worker begins; if it comes back as another process, its memory is another, too."""
+
     def deliver(self, _worker: Worker, part: slice) -> Buffer:
         """What goes with an answer."""
         # Where no other worker can change them before they are read, they are sent from where they lie.
@@ -68,8 +74,17 @@ class SharedRowsSide(ServerSide):
 
     def __init__(self, first: Vector, job: Job, rows: int, peers: Peers) -> None:
         super().__init__(first, steady=False)
-        paths = {f"w{number}": peers[f"w{number}"][SEGMENT] for number in range(job.workers)}
-        self.lanes = ServerLanes(first, lanes_of(paths, job.index, job.servers, rows))
+        self._job, self._rows = job, rows
+        self._paths = _paths(job, peers)
+        self.lanes = ServerLanes(first, {worker: self._lane(path) for worker, path in self._paths.items()})
+
+    def welcome(self, worker: Worker, where: Buffer) -> None:
+        if (path := _path(where)) != self._paths[worker]:
+            self.lanes.replace(worker, self._lane(path))
+            self._paths[worker] = path
+
+    def _lane(self, path: str) -> Lane:
+        return lane_of(path, self._job.index, self._job.servers, self._rows)
 
 
 class SharedServerSide(ServerSide):
@@ -77,15 +92,26 @@ class SharedServerSide(ServerSide):
 
     def __init__(self, first: Vector, part: slice, job: Job, size: int, peers: Peers) -> None:
         super().__init__(first, steady=True)
-        names = [f"w{number}" for number in range(job.workers)]
-        both = {name.encode(): neighbours_vector(peers[name][SEGMENT], 2 * size) for name in names}
-        self._gradients = {name: vectors[size:][part] for name, vectors in both.items()}
-        self._values = {name: vectors[:size][part] for name, vectors in both.items()}
+        self._part, self._size = part, size
+        self._gradients: dict[Worker, Vector] = {}
+        self._values: dict[Worker, Vector] = {}
+        self._paths: dict[Worker, str] = {}
+        for worker, path in _paths(job, peers).items():
+            self._map(worker, path)
         self._one_for_all = job.synchronous
         if job.synchronous:
             self.values = self._values[_CHIEF.encode()]
             self.values[:] = first
             self.lanes = ServerLanes(self.values)  # And nothing holds on to `first`, a whole model, any longer.
+
+    def welcome(self, worker: Worker, where: Buffer) -> None:
+        if (path := _path(where)) != self._paths[worker]:
+            self._map(worker, path)
+
+    def _map(self, worker: Worker, path: str) -> None:
+        both = neighbours_vector(path, 2 * self._size)
+        self._gradients[worker], self._values[worker] = both[self._size :][self._part], both[: self._size][self._part]
+        self._paths[worker] = path
 
     def gradient(self, worker: Worker, part: slice, _payload: Buffer) -> Vector:
         return self._gradients[worker][part]
@@ -94,3 +120,16 @@ class SharedServerSide(ServerSide):
         if not self._one_for_all:
             np.copyto(self._values[worker][part], self.values[part])
         return b""
+
+
+def _paths(job: Job, peers: Peers) -> dict[Worker, str]:
+    names = [f"w{number}" for number in range(job.workers)]
+    return {name.encode(): peers[name][SEGMENT] for name in names}
+
+
+def _path(where: Buffer) -> str:
+    """WireError if it cannot be where a segment is."""
+    text = bytes(where)
+    if not _SEGMENT_PATH.fullmatch(text):
+        raise WireError(f"memory at {text[:40]!r}")
+    return text.decode()

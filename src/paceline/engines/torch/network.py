@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 
 from paceline.data.batches import Array, Batch
 from paceline.engines.torch.layers import Layers, mean_loss
 from paceline.engines.torch.own import module_over
-from paceline.train.context import TaskContext
+from paceline.train.checkpoint import Beginning, State
+from paceline.train.context import Job
 from paceline.workloads.model import AnyModel
 from paceline.workloads.parameters import Parameters, Vector, views
 
@@ -58,7 +60,11 @@ class Network:
         return found
 
     def snapshot(self) -> Parameters:
-        return views(self.vector.copy(), self._model.parameters)
+        return self.named(self.vector.copy())
+
+    def named(self, vector: Vector) -> Parameters:
+        """A vector like that of the parameters, by their names."""
+        return views(vector, self._model.parameters)
 
     def forget(self) -> None:
         """The gradients of the step before; those that backward writes over stay."""
@@ -67,21 +73,33 @@ class Network:
                 tensor.grad = None
 
     def _views(self, vector: Vector) -> list[Vector]:
-        return list(views(vector, self._model.parameters).values())
-
-    @classmethod
-    def first(cls, context: TaskContext) -> "Network":
-        """The network of a task, under the seed's first values."""
-        return cls(context.model, context.model.first(context.job.seed))
+        return list(self.named(vector).values())
 
 
 class Descent:
-    """Gradient descent with momentum, by whatever gradients the parameters have."""
+    """Gradient descent with momentum, by whatever gradients a network's parameters have."""
 
-    def __init__(self, tensors: Sequence[torch.nn.Parameter], lr: float, momentum: float) -> None:
-        self._tensors, self._lr = list(tensors), lr
+    def __init__(self, network: Network, job: Job, beginning: Beginning) -> None:
+        self._network, self._tensors, self._lr = network, list(network.tensors), job.lr
         # Without momentum the stock optimizer's own bookkeeping would be a tenth of a small model's step.
-        self._stock = torch.optim.SGD(self._tensors, lr=lr, momentum=momentum, fused=True) if momentum else None
+        self._stock = (
+            torch.optim.SGD(self._tensors, lr=job.lr, momentum=job.momentum, fused=True) if job.momentum else None
+        )
+        velocity = beginning.velocity()
+        if self._stock and velocity is not None:
+            for tensor, window in zip(self._tensors, network.windows(velocity), strict=True):
+                self._stock.state[tensor]["momentum_buffer"] = window.clone()
+
+    def state(self, update: int) -> State:
+        velocity: Parameters = {}
+        if self._stock:
+            flat = np.zeros_like(self._network.vector)
+            for tensor, window in zip(self._tensors, self._network.windows(flat), strict=True):
+                # Before its first step a parameter has none.
+                if (buffer := self._stock.state[tensor].get("momentum_buffer")) is not None:
+                    window.copy_(buffer)
+            velocity = self._network.named(flat)
+        return State(update, self._network.snapshot(), velocity)
 
     def step(self) -> None:
         if self._stock:

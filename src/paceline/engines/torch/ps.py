@@ -2,15 +2,18 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 import zmq
 
 from paceline.data.batches import Batch
 from paceline.engines.torch.buckets import Touched, cut, homes, touched_by
 from paceline.engines.torch.link import connect
+from paceline.engines.torch.memory import SEGMENT
 from paceline.engines.torch.neighbours import WorkerSide
 from paceline.engines.torch.network import Network
 from paceline.engines.torch.wire import Op, Reply, Request
+from paceline.train.checkpoint import State
 from paceline.train.context import TaskContext
 from paceline.train.recorder import Kind, clock_ns
 from paceline.train.strategy import Predictor, Step
@@ -37,11 +40,15 @@ class ParameterServerWorker:
         self._versions = [0] * job.servers
         """For each server, the update that the values it gave belong to."""
 
-    def start(self) -> bool:
+    def start(self) -> int | None:
         with self._recorder.pull:
-            replies = [link.ask(Request(Op.START)) for link in self._links]
+            where = self._side.address.get(SEGMENT, "").encode()
+            replies = [link.ask(Request(Op.START), where) for link in self._links]
             self._pull()
-        return all(reply.more for reply in replies)
+        # One who comes back finds servers at different updates if it went between two pushes.
+        updates = min(reply.update for reply in replies)
+        self._versions = [updates] * self._job.servers
+        return updates if all(reply.more for reply in replies) else None
 
     def step(self, batch: Batch) -> Step:
         network, recorder = self._network, self._recorder
@@ -84,6 +91,24 @@ class ParameterServerWorker:
 
     def parameters(self) -> Parameters:
         return self._network.snapshot()
+
+    def keep_next(self) -> None:
+        if self._job.momentum:
+            for link in self._links:
+                link.send(Request(Op.KEEP))
+
+    def state(self, update: int) -> State:
+        """Values and velocity of a bucket are of the same moment; in ps-sync all are."""
+        if not self._job.momentum:
+            return State(update, self.parameters())
+        values, velocity = np.empty((2, self._network.vector.size), np.float32)
+        for bucket in self._all:
+            link = self._links[bucket.server]
+            link.send(Request(Op.STATE, bucket=bucket.number))
+            reply, payload = link.receive()
+            values[bucket.part], velocity[bucket.part] = np.frombuffer(payload, np.float32).reshape(2, -1)
+            update = max(update, reply.update)
+        return State(update, self._network.named(values), self._network.named(velocity))
 
     def homes(self) -> dict[str, dict[str, int]]:
         return homes(self._shapes, self._job.servers)

@@ -5,6 +5,8 @@ the distinct ones would cost more than it saves. The gradient is written out: th
 recording them for autograd would take longer than computing them.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 import zmq
@@ -17,6 +19,7 @@ from paceline.engines.torch.lanes import Indices, WorkerLanes
 from paceline.engines.torch.link import ServerLink, connect
 from paceline.engines.torch.memory import SEGMENT
 from paceline.engines.torch.wire import Buffer, Op, Reply, Request
+from paceline.train.checkpoint import Beginning, State
 from paceline.train.context import TaskContext
 from paceline.train.recorder import Kind, clock_ns
 from paceline.train.strategy import Alone, Predictor, Step
@@ -72,11 +75,15 @@ class SingleRows(Alone):
         assert model.by_rows
         self._recorder, self._shapes = context.recorder, model.parameters
         self._model = RowModel(model.by_rows, job.batch)
-        self._vector = model.first(job.seed)
+        beginning = Beginning(context)
+        self._vector = beginning.values()
         self._descent = BlockDescent(self._vector, job.lr)
         blank = model.blank(job.batch)
         self._model.differentiate(self._vector[self._model.indices(blank.inputs[0])], blank)
-        self._updates = 0
+        self._updates = beginning.update
+
+    def start(self) -> int:
+        return self._updates
 
     def step(self, batch: Batch) -> Step:
         with self._recorder.compute:
@@ -92,6 +99,9 @@ class SingleRows(Alone):
     def parameters(self) -> Parameters:
         return views(self._vector, self._shapes)
 
+    def state(self, update: int) -> State:
+        return State(update, self.parameters())
+
 
 class RowServers:
     """All servers as one: rows are asked of whoever has them."""
@@ -102,6 +112,12 @@ class RowServers:
         """For each server, where among the rows pulled last its own are."""
         self._versions = [0] * len(links)
         """For each server, the update that the rows it gave belong to."""
+
+    def begin(self, replies: Sequence[Reply]) -> int:
+        """The updates so far. One who comes back finds servers at different updates if it went between two pushes."""
+        updates = min(reply.update for reply in replies)
+        self._versions = [updates] * len(self._links)
+        return updates
 
     def pull(self, wanted: Indices) -> Vector:
         """Rows as they are now; overwritten by the next."""
@@ -175,11 +191,13 @@ class RowsWorker:
         self._rows: Vector | None = None
         """What the next step needs, if it is there already."""
         self._upcoming = blank
+        self._path = lanes.path or ""
 
-    def start(self) -> bool:
+    def start(self) -> int | None:
         with self._recorder.pull:
-            replies = [link.ask(Request(Op.START)) for link in self._links]
-            return all(reply.more for reply in replies)
+            replies = [link.ask(Request(Op.START), self._path.encode()) for link in self._links]
+        updates = self._servers.begin(replies)
+        return updates if all(reply.more for reply in replies) else None
 
     def expect(self, upcoming: Batch) -> None:
         self._upcoming = upcoming
@@ -229,6 +247,9 @@ class RowsWorker:
                 link.send(Request(Op.PULL, bucket=bucket.number))
                 vector[bucket.part] = np.frombuffer(link.receive()[1], np.float32)
         return views(vector, self._model_spec.parameters)
+
+    def state(self, update: int) -> State:
+        return State(update, self.parameters())
 
     def homes(self) -> dict[str, dict[str, int]]:
         return homes(self._model_spec.parameters, self._job.servers)

@@ -14,8 +14,10 @@ from paceline.engines.torch.neighbours import ServerSide, SharedRowsSide, Shared
 from paceline.engines.torch.shard import Answer, AsyncShard, Plan, Shard, SyncShard
 from paceline.engines.torch.wire import HEADER_BYTES, Buffer, Request, WireError
 from paceline.errors import RunError
+from paceline.train.checkpoint import Beginning
 from paceline.train.context import Job, Outcome, TaskContext
 from paceline.train.recorder import clock_ns
+from paceline.workloads.parameters import Vector
 
 _log = logging.getLogger(__name__)
 _MOST_IO_THREADS = 4
@@ -43,8 +45,10 @@ def serve(context: TaskContext) -> Outcome:
     authenticator = guard(sockets, router, job)
     address = _bind(router, job)
     try:
-        side = _meet(context, buckets, address)
-        shard = _shard(context, buckets, side)
+        part = slice(buckets[-1].part.start, buckets[0].part.stop)
+        beginning = Beginning(context)
+        side = _meet(context, part, beginning, address)
+        shard = _shard(context, buckets, side, beginning, beginning.velocity(part))
         context.rendezvous.start_together()
         started = clock_ns()
         _answer_until_done(router, shard, side, Diary(context.recorder))
@@ -65,11 +69,10 @@ def _bind(router: "zmq.Socket[bytes]", job: Job) -> str:
     return f"tcp://{job.address}:{router.bind_to_random_port(f'tcp://{job.address}')}"
 
 
-def _meet(context: TaskContext, buckets: list[Bucket], address: str) -> ServerSide:
+def _meet(context: TaskContext, part: slice, beginning: Beginning, address: str) -> ServerSide:
     job, model = context.job, context.model
     peers = context.rendezvous.meet({"parameters": address})
-    part = slice(buckets[-1].part.start, buckets[0].part.stop)
-    first = model.first(job.seed, part)
+    first = beginning.values(part)
     if job.transport == "memory" and model.by_rows:
         return SharedRowsSide(first, job, model.by_rows.rows(job.batch), peers)
     if job.transport == "memory":
@@ -77,13 +80,17 @@ def _meet(context: TaskContext, buckets: list[Bucket], address: str) -> ServerSi
     return ServerSide(first, steady=job.synchronous)
 
 
-def _shard(context: TaskContext, buckets: list[Bucket], side: ServerSide) -> Shard:
+def _shard(
+    context: TaskContext, buckets: list[Bucket], side: ServerSide, beginning: Beginning, velocity: Vector | None
+) -> Shard:
     job = context.job
     plan = Plan(
         buckets=[bucket.within for bucket in buckets],
         lr=job.lr,
         momentum=job.momentum,
         workers=[f"w{number}" for number in range(job.workers)],
+        first=beginning.update,
+        velocity=velocity,
         limit=job.update_limit,
         counts=job.index == 0,
         folds=job.synchronous and job.transport != "memory" and not context.model.by_rows and len(buckets) > 1,

@@ -9,12 +9,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from paceline.engines.torch.descent import BlockDescent, Rows
 from paceline.engines.torch.neighbours import ServerSide
 from paceline.engines.torch.wire import Buffer, Op, Reply, Request, WireError, Worker
+from paceline.errors import RunError
 from paceline.train.recorder import clock_ns
 from paceline.workloads.parameters import Vector
+
+_FOR_THE_CHIEF = (Op.STOP, Op.FINAL, Op.STATE, Op.KEEP)
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -33,6 +37,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     lr: float
     momentum: float = 0.0
     workers: Sequence[str]
+    first: int = 0
+    """Updates made before."""
+    velocity: Vector | None = None
+    """What they left behind; None: nothing."""
     limit: int | None = None
     """Updates to make; None: no leave is needed."""
     counts: bool = True
@@ -45,15 +53,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 class Shard:
     def __init__(self, side: ServerSide, plan: Plan) -> None:
         self.values, self._side = side.values, side
-        self.updates = 0
+        self.updates = plan.first
         self._buckets = plan.buckets
-        self._descent = BlockDescent(side.values, plan.lr, plan.momentum, folds=plan.folds)
+        self._descent = BlockDescent(side.values, plan.lr, plan.momentum, folds=plan.folds, velocity=plan.velocity)
         self._order = [name.encode() for name in plan.workers]
         self._workers = set(self._order)
         self._chief = self._order[0]
         self._left: set[Worker] = set()
         self._unstarted = set(self._workers)
-        self._leaves = plan.limit if plan.counts else None
+        self._leaves = plan.limit - plan.first if plan.limit is not None and plan.counts else None
+        self._has_leave: set[Worker] = set()
         self._stopped = False
         self._final_asked = False
 
@@ -65,7 +74,7 @@ class Shard:
         """The answers that are now due; WireError if the request is not for this shard."""
         if worker not in self._workers:
             raise WireError(f"unknown worker {worker!r}")
-        if request.op in (Op.STOP, Op.FINAL) and worker != self._chief:
+        if request.op in _FOR_THE_CHIEF and worker != self._chief:
             raise WireError(f"{worker!r} is not the chief")
         if request.version > self.updates:
             raise WireError(f"values of update {request.version}, which is yet to come")
@@ -74,7 +83,16 @@ class Shard:
                 part = self._part(request.bucket)
                 return self._push(worker, request, part, self._side.gradient(worker, part, payload))
             case Op.START:
+                self._welcome(worker, payload)
+                self._forget(worker)
                 return [Answer(worker, Reply(self.updates, self._grant(worker)))]
+            case Op.STATE:
+                part = self._part(request.bucket)
+                both = np.concatenate([self.values[part], self._descent.velocity(part)])
+                return [Answer(worker, Reply(self.updates, more=True, bucket=request.bucket), payload=both)]
+            case Op.KEEP:
+                self._keep_next()
+                return []
             case Op.PULL:
                 reply = Reply(self.updates, more=True, bucket=request.bucket)
                 return [Answer(worker, reply, self._part(request.bucket))]
@@ -99,9 +117,21 @@ class Shard:
     def _push_rows(self, worker: Worker, request: Request, rows: Rows) -> list[Answer]:
         raise NotImplementedError
 
+    def _welcome(self, worker: Worker, where: Buffer) -> None:
+        try:
+            self._side.welcome(worker, where)
+        except RunError as error:
+            raise WireError(str(error)) from None
+
     def _release(self) -> list[Answer]:
         """Answers to workers that wait for an update that will not come."""
         return []
+
+    def _forget(self, worker: Worker) -> None:
+        """It begins, perhaps anew: what it had pushed of a step under way is void, and nobody waits for the answer."""
+
+    def _keep_next(self) -> None:
+        """The chief will ask for the state after the next update."""
 
     def _part(self, bucket: int) -> slice:
         if bucket >= len(self._buckets):
@@ -113,11 +143,12 @@ class Shard:
         self._unstarted.discard(worker)
         if self._stopped:
             return False
-        if self._leaves is None:
+        if self._leaves is None or worker in self._has_leave:  # One who comes back has not used the leave it had.
             return True
         if self._leaves <= len(self._unstarted):
             return False
         self._leaves -= 1
+        self._has_leave.add(worker)
         return True
 
     def _final(self) -> list[Answer]:
@@ -148,7 +179,11 @@ class AsyncShard(Shard):
         self._descent.step_rows([rows])
         return [Answer(worker, self._counted(worker, request), payload=self._side.lanes.rows(worker))]
 
+    def _forget(self, worker: Worker) -> None:
+        self._pushed[worker] = 0
+
     def _counted(self, worker: Worker, request: Request) -> Reply:
+        self._has_leave.discard(worker)
         staleness = self.updates - request.version
         self.updates += 1
         return Reply(self.updates, self._grant(worker), staleness=staleness, bucket=request.bucket)
@@ -162,9 +197,13 @@ class SyncShard(Shard):
         super().__init__(side, msgspec.structs.replace(plan, limit=None))
         self._held: list[dict[Worker, Any]] = [{} for _ in self._buckets]
         self._arrived_ns: list[dict[Worker, int]] = [{} for _ in self._buckets]
+        self._ghosts: list[set[Worker]] = [set() for _ in self._buckets]
+        """Whose gradient is folded in already, but who has come back since and will push it again."""
+        self._made = [plan.first] * len(self._buckets)
+        """Updates of each bucket."""
         self._open = len(self._buckets)
         """Buckets that the coming update still lacks."""
-        self._folds = plan.folds
+        self._folds, self._keeps = plan.folds, False
 
     def _push(self, worker: Worker, request: Request, part: slice, gradient: Vector) -> list[Answer]:
         held = self._held[request.bucket]
@@ -179,17 +218,42 @@ class SyncShard(Shard):
         held, arrived = self._held[request.bucket], self._arrived_ns[request.bucket]
         if self._stopped:
             return [Answer(worker, Reply(self.updates, more=False, applied=False, bucket=request.bucket))]
-        if worker in held:
+        if request.version < self._made[request.bucket]:
+            # It came back, and what it had pushed before it went was enough for this bucket.
+            return [self._late(worker, request, part)]
+        if worker in held and worker not in self._ghosts[request.bucket]:
             raise WireError(f"{worker!r} pushed twice for update {self.updates + 1}")
+        self._ghosts[request.bucket].discard(worker)
         held[worker], arrived[worker] = gradient, clock_ns()
         if len(held) < len(self._order):
             return []
         self._apply(request.bucket, part)
+        self._made[request.bucket] += 1
         self._open -= 1
         if part is None or not self._open:
             self.updates += 1
             self._open = len(self._buckets)
+            if self._keeps:
+                self._descent.keep()
+            elif self._folds:
+                self._descent.forget_kept()
+            self._keeps = False
         return self._answer(request.bucket, part, applied=True)
+
+    def _late(self, worker: Worker, request: Request, part: slice | None) -> Answer:
+        rows = self._side.lanes.rows(worker) if part is None else b""
+        return Answer(worker, Reply(self.updates, more=True, bucket=request.bucket), part, rows)
+
+    def _forget(self, worker: Worker) -> None:
+        for held, ghosts in zip(self._held, self._ghosts, strict=True):
+            if worker in held and self._folds:
+                ghosts.add(worker)
+            else:
+                held.pop(worker, None)
+
+    def _keep_next(self) -> None:
+        # Where gradients are held apart until the update, the velocity stays as it is meanwhile.
+        self._keeps = self._folds
 
     def _apply(self, bucket: int, part: slice | None) -> None:
         gradients = [self._held[bucket][name] for name in self._order]
@@ -215,8 +279,10 @@ class SyncShard(Shard):
                 self._side.lanes.rows(name) if by_rows else b"",
             )
             for name in self._held[bucket]
+            if name not in self._ghosts[bucket]
         ]
         self._held[bucket].clear()
+        self._ghosts[bucket].clear()
         return answers
 
 

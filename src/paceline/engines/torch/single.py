@@ -2,6 +2,7 @@
 
 from paceline.data.batches import Batch
 from paceline.engines.torch.network import Descent, Network
+from paceline.train.checkpoint import Beginning, State
 from paceline.train.context import TaskContext
 from paceline.train.strategy import Alone, Predictor, Step
 from paceline.workloads.parameters import Parameters
@@ -11,11 +12,15 @@ class Single(Alone):
     def __init__(self, context: TaskContext) -> None:
         job = context.job
         self._recorder = context.recorder
-        self._network = Network.first(context)
-        self._descent = Descent(self._network.tensors, job.lr, job.momentum)
+        beginning = Beginning(context)
+        self._network = Network(context.model, beginning.values())
+        self._descent = Descent(self._network, job, beginning)
         # Computed once, so that lazy set-up is over before the clock starts.
         self._network.differentiate(context.model.blank(job.batch))
-        self._updates = 0
+        self._updates = beginning.update
+
+    def start(self) -> int:
+        return self._updates
 
     def step(self, batch: Batch) -> Step:
         with self._recorder.compute:
@@ -29,3 +34,6 @@ class Single(Alone):
 
     def parameters(self) -> Parameters:
         return self._network.snapshot()
+
+    def state(self, update: int) -> State:
+        return self._descent.state(update)

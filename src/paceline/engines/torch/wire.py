@@ -25,7 +25,11 @@ class Op(IntEnum):
     LEAVE = 5
     """I make no more steps."""
     START = 8
-    """Give me leave to make my first step."""
+    """I begin, or come back: give me leave to make a step. With it comes where my memory is, if it is shared."""
+    STATE = 9
+    """From the chief: give me a bucket of the parameters and of their velocities."""
+    KEEP = 10
+    """From the chief: I will ask for the state as of the next update."""
     PULL_ROWS = 6
     """Give me the values at these indices."""
     PUSH_ROWS = 7

@@ -1,0 +1,114 @@
+"""Tasks killed for real in runs that may restart them: training goes on, and counts right."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import paceline
+from live import LiveRun, gone, until
+from paceline.store.paths import RunPaths
+
+SLOW = pytest.mark.slow
+
+
+def killed(run: LiveRun, victim: str) -> tuple[int, dict[str, Any]]:
+    """Kill a task in mid-training; the end of the run, of which nothing must be left."""
+    run.wait_until_training()
+    family = run.family()
+    run.kill(victim)
+    ended = run.result()
+    gone(family, deadline_s=3)
+    assert not (run.directory / "spool").exists()
+    return ended
+
+
+def told(run: LiveRun, name: str) -> list[dict[str, Any]]:
+    return [event for event in run.events() if event["event"] == name]
+
+
+@pytest.mark.parametrize(
+    ("layout", "victim", "transport"),
+    [("pw w w", "w1", "memory"), ("p w w", "w0", "memory"), pytest.param("pw w w", "w2", "tcp", marks=SLOW)],
+)
+def test_a_worker_of_an_asynchronous_run_comes_back(tmp_path: Path, layout: str, victim: str, transport: str) -> None:
+    flags = ["--strategy", "ps-async", "--layout", layout, "--stop", "steps=20000", "--set", f"transport={transport}"]
+    run = LiveRun(tmp_path, *flags)
+    code, result = killed(run, victim)
+    assert (code, result["status"], result["updates"], result["tainted"]) == (0, "ok", 20000, False)
+    # The last of its steps may have been applied but not recorded when the worker was killed.
+    assert sum(worker["steps"] for worker in result["workers"]) in (19999, 20000)
+    assert [incident["task"] for incident in result["incidents"]] == [victim]
+    (restarting,), (back,) = told(run, "restarting"), told(run, "back")
+    assert (restarting["tasks"], back["tasks"]) == ([victim], [victim])
+    assert back["t_s"] - restarting["t_s"] < 5
+    # The others made steps while it was away.
+    import polars as pl
+
+    steps = pl.read_parquet(run.directory / "steps.parquet").filter(pl.col("kind") == "step")
+    away = steps.filter(pl.col("t_s").is_between(restarting["t_s"] + 0.1, back["t_s"]))
+    assert set(away["task"]) == {worker["task"] for worker in result["workers"]} - {victim}
+
+
+def test_a_worker_of_a_synchronous_run_comes_back_to_its_step(tmp_path: Path) -> None:
+    fields = {"strategy": "ps-sync", "layout": "pw w w", "stop": "steps=2500", "momentum": "0.5"}
+    (whole,) = paceline.run("logreg", runs=str(tmp_path / "whole"), **fields)
+    flags = [part for key in ("strategy", "layout", "stop") for part in (f"--{key}", fields[key])]
+    run = LiveRun(tmp_path / "cut", *flags, "--set", "momentum=0.5", "--on-failure", "restart")
+    code, result = killed(run, "w1")
+    assert (code, result["status"], result["updates"], result["tainted"]) == (0, "ok", 2500, False)
+    assert [worker["steps"] for worker in result["workers"]] == [2500] * 3
+    expected, found = (load_file(Path(d) / "checkpoints" / "final.safetensors") for d in (whole.dir, result["dir"]))
+    assert max(float(np.abs(expected[name] - found[name]).max()) for name in expected) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("engine", "strategy", "layout", "victim", "steps"),
+    [
+        ("torch", "ps-async", "p w w", "ps0", 15000),
+        ("torch", "allreduce", "w w", "w1", 1500),
+        ("tensorflow", "ps-sync", "pw w", "w1", 600),
+        pytest.param("torch", "single", "w", "w0", 8000, marks=SLOW),
+        pytest.param("torch", "ps-sync", "pw w", "w0", 2000, marks=SLOW),
+        pytest.param("tensorflow", "ps-async", "pw w", "ps0", 1500, marks=SLOW),
+        pytest.param("tensorflow", "allreduce", "w w", "w0", 600, marks=SLOW),
+    ],
+)
+def test_all_go_back_to_the_last_checkpoint(
+    tmp_path: Path, engine: str, strategy: str, layout: str, victim: str, steps: int
+) -> None:
+    every = steps // 30
+    run = LiveRun(
+        tmp_path, "--engine", engine, "--strategy", strategy, "--layout", layout, "--stop", f"steps={steps}",
+        "--checkpoint-every", str(every), "--on-failure", "restart",
+    )  # fmt: skip
+    until(lambda: run.events() and RunPaths(run.directory).checkpoints_left(), "a checkpoint")
+    code, result = killed(run, victim)
+    assert (code, result["status"], result["updates"]) == (0, "ok", steps)
+    assert result["tainted"]
+    (restored,) = told(run, "restored")
+    assert restored["update"] >= every
+    assert restored["lost"] < steps
+    assert [incident["task"] for incident in result["incidents"]] == [victim, None]
+    assert f"go back to update {restored['update']}" in result["incidents"][1]["what"]
+
+
+def test_what_fails_again_and_again_ends_failed(tmp_path: Path) -> None:
+    flags = ["--strategy", "ps-async", "--layout", "pw w", "--stop", "seconds=600", "--restarts", "1"]
+    run = LiveRun(tmp_path, *flags)
+    run.wait_until_training()
+    run.kill("w1")
+    until(lambda: told(run, "back"), "the worker's return")
+    os_pid = told(run, "started")[-1]["pid"]
+    killed_at = time.monotonic()
+    import os
+    import signal
+
+    os.kill(os_pid, signal.SIGKILL)
+    code, result = run.result()
+    assert time.monotonic() - killed_at < 5
+    assert (code, result["status"], result["reason"]) == (1, "failed", "w1 on h2 was killed by SIGKILL")
+    assert [incident["task"] for incident in result["incidents"]] == ["w1", "w1"]
