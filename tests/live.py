@@ -77,6 +77,11 @@ class LiveRun:
     def pid_of(self, task: str) -> int:
         return int(next(e["pid"] for e in self.events() if e["event"] == "started" and e.get("task") == task))
 
+    @property
+    def clock_zero_s(self) -> float:
+        """When the run's own time began, by this machine's monotonic clock."""
+        return int(next(e["clock_zero_ns"] for e in self.events() if e["event"] == "created")) / 1e9
+
     def family(self) -> list[psutil.Process]:
         """The controller and all its descendants, to be checked for after the end."""
         me = psutil.Process(self.process.pid)

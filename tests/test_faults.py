@@ -42,6 +42,8 @@ def test_a_killed_task_ends_the_run_and_is_named(
     killed = time.monotonic()
     code, result = run.result()
     took = time.monotonic() - killed
+    exited = next(e["t_s"] for e in run.events() if e["event"] == "exited" and e["task"] == victim)
+    assert exited - (killed - run.clock_zero_s) < 1
     assert code == 1
     assert result["status"] == "failed"
     host = next(e["host"] for e in run.events() if e["event"] == "started" and e["task"] == victim)
@@ -52,6 +54,23 @@ def test_a_killed_task_ends_the_run_and_is_named(
     gone(family, deadline_s=2)
     assert not (run.directory / "spool").exists()
     assert not (run.directory / "journal.bin").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.netns
+def test_a_task_killed_in_a_box_is_seen_within_a_second(tmp_path: Path) -> None:
+    run = LiveRun(
+        tmp_path / "runs", "--strategy", "ps-async", "--layout", "pw w", "--hosts", "netns", "--link", "1gbit",
+        "--stop", "seconds=600", "--name", "fault-box", "--on-failure", "fail",
+    )  # fmt: skip
+    run.wait_until_training()
+    family = run.family()
+    run.kill("w1")
+    killed_s = time.monotonic() - run.clock_zero_s
+    code, result = run.result()
+    assert (code, result["reason"]) == (1, "w1 on h2 was killed by SIGKILL")
+    assert next(e["t_s"] for e in run.events() if e["event"] == "exited" and e["task"] == "w1") - killed_s < 1
+    gone(family, deadline_s=2)
 
 
 def test_ctrl_c_ends_in_good_order_with_results_kept(tmp_path: Path) -> None:

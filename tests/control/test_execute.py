@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,13 @@ import msgspec
 import pytest
 
 from paceline.analyze.load import load_result
+from paceline.control import vigil, watchdog
 from paceline.control.execute import execute
 from paceline.control.interrupts import Interrupts
+from paceline.control.moment import Moment
 from paceline.control.supervisor import End
 from paceline.data.dataset import Ready
-from paceline.hosts.fake import FakeHosts, FakeTask, TaskScript, serve_until_told
+from paceline.hosts.fake import WAITING, FakeHosts, FakeTask, TaskScript, finish, serve_until_told
 from paceline.pipeline import catalog
 from paceline.plan.place import RunPlan, place
 from paceline.spec.load import experiment
@@ -23,6 +26,7 @@ from paceline.spec.sweep import expand
 from paceline.store.journal import Journal
 from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
+from paceline.train.recorder import Recorder, RecordReader
 
 DATA = Ready(paths=("", "", "", ""), source="none", synthetic=True)
 
@@ -103,3 +107,83 @@ def test_a_run_whose_tasks_all_crash_ends(plan: RunPlan, writer: RunWriter) -> N
     end = play(plan, writer, w0=crash, w1=crash, w2=crash)
     assert end.status == "failed"
     assert re.fullmatch(r"w\d on h\d exited with code 3 before it was done", end.reason or "")
+
+
+def steps(folder: Path, count: int = 3) -> bytes:
+    """Records of quick steps."""
+    recorder = Recorder(folder / "records")
+    for number in range(count):
+        recorder.end_step(time.monotonic_ns(), number + 1, 0.5)
+    return RecordReader(folder / "records").new()
+
+
+def test_an_agent_that_falls_silent_is_lost_and_named(
+    plan: RunPlan, writer: RunWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vigil, "AGENT_PATIENCE_S", 1.5)
+    over = threading.Event()
+
+    def freeze(_task: FakeTask) -> None:
+        over.wait(30)
+
+    def watch(moment: Moment) -> None:
+        if moment.status:
+            over.set()
+
+    hosts = FakeHosts({"ps0": serve_until_told, "w0": serve_until_told, "w1": freeze, "w2": serve_until_told})
+    end = execute(plan, hosts, DATA, writer, watch, Interrupts())
+    assert end == End("failed", "the agent of h2 is gone: it has not answered for 2 s")
+
+
+def test_agents_are_not_lost_because_the_controller_was_held_up(
+    plan: RunPlan, writer: RunWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vigil, "AGENT_PATIENCE_S", 1.5)
+    turns: list[float] = []
+    done = threading.Event()
+
+    def hold_up(moment: Moment) -> None:
+        if moment.opened_ns and len(turns) < 2:
+            time.sleep(2.0)  # the fault itself
+            turns.append(moment.elapsed_s)
+            if len(turns) == 2:
+                done.set()
+
+    def finish_later(task: FakeTask) -> None:
+        def wait_and_finish() -> None:
+            done.wait(30)
+            finish(task)
+
+        threading.Thread(target=wait_and_finish, daemon=True).start()
+
+    workers = dict.fromkeys(("w0", "w1", "w2"), finish_later)
+    end = execute(plan, FakeHosts({"ps0": serve_until_told, **workers}), DATA, writer, hold_up, Interrupts())
+    assert end == End("ok")
+    assert len(turns) == 2
+
+
+def test_a_run_without_progress_fails_after_all_stacks_were_written(
+    plan: RunPlan, writer: RunWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "LEAST_S", 1.0)
+    made = steps(tmp_path)
+    reading = WAITING.replace("engines/fake.py", "data/reader.py").replace("wait_for_others", "read")
+
+    def step_then_stick(task: FakeTask) -> None:
+        task.say_records(made)
+
+    scripts = dict.fromkeys(("w0", "w1", "w2"), step_then_stick)
+    hosts = FakeHosts({"ps0": serve_until_told, **scripts}, stacks={"w1": reading})
+    end = execute(plan, hosts, DATA, writer, lambda _moment: None, Interrupts())
+    assert end.status == "failed"
+    assert re.fullmatch(
+        r"w1 on h2 is stuck: step 2, no progress for \d s, at paceline/data/reader.py:1 read "
+        r"\(all tasks' stacks: logs/stacks.txt\)",
+        end.reason or "",
+    )
+    told = writer.paths.stacks.read_text()
+    assert all(f"==== {task} on " in told for task in ("ps0", "w0", "w1", "w2"))
+    writer.close()
+    writer.release()
+    (incident,) = load_result(writer.paths).incidents
+    assert (incident.task, incident.host) == ("w1", "h2")

@@ -116,6 +116,39 @@ def test_a_lost_agent_ends_the_run() -> None:
     assert end_of(supervisor.handle(sv.Tick(), 15.0)) == sv.End("failed", "the agent of h2 is gone: its pipe closed")
 
 
+def test_a_stuck_task_fails_the_run_in_the_words_it_was_found_with() -> None:
+    supervisor = training()
+    supervisor.handle(sv.TaskStuck("w1", "w1 on h2 is stuck"), 10.0)
+    assert supervisor.handle(sv.Tick(), 11.0) == [
+        sv.Report("w1 on h2 is stuck", "w1", "h2"),
+        sv.KillTasks(("ps0", "w0", "w1")),
+    ]
+
+
+def test_a_stuck_task_that_may_rejoin_is_killed_and_comes_back() -> None:
+    policy = sv.Policy(rejoin=frozenset({"w1"}), restarts=1)
+    supervisor = Supervisor(HOSTS, TASKS, 0.0, policy=policy)
+    for host in HOSTS:
+        supervisor.handle(sv.AgentJoined(host), 1.0)
+    for task in TASKS:
+        supervisor.handle(sv.TaskBound(task, {}), 2.0)
+    for task in TASKS:
+        supervisor.handle(sv.TaskReady(task), 3.0)
+    assert supervisor.handle(sv.TaskStuck("w1", "w1 on h2 is stuck"), 10.0) == [
+        sv.Report("w1 on h2 is stuck", "w1", "h2"),
+        sv.KillTasks(("w1",)),
+    ]
+    assert sv.StartTasks(("w1",), 1, whole=False) in supervisor.handle(sv.TaskExited("w1", -9), 10.1)
+
+
+def test_tasks_that_went_with_their_agent_are_not_waited_for() -> None:
+    supervisor = training()
+    supervisor.handle(sv.AgentLost("h2", "silent"), 10.0)
+    assert sv.KillTasks(("ps0", "w0")) in supervisor.handle(sv.Tick(), 11.0)
+    supervisor.handle(sv.TaskExited("w0", -9), 11.1)
+    assert end_of(supervisor.handle(sv.TaskExited("ps0", -9), 11.1))
+
+
 def test_a_start_that_takes_too_long_names_who_is_missing() -> None:
     supervisor = started()
     supervisor.handle(sv.TaskBound("w0", {}), 2.0)
@@ -171,6 +204,7 @@ _event = st.one_of(
     st.builds(sv.TaskReady, _task),
     st.builds(sv.TaskFailed, _task, st.just("no")),
     st.builds(sv.TaskExited, _task, st.sampled_from([0, 1, -9])),
+    st.builds(sv.TaskStuck, st.none() | _task, st.just("stuck")),
     st.builds(done, _task),
     st.just(sv.Interrupted()),
     st.just(sv.Tick()),

@@ -40,6 +40,22 @@ def test_a_phase_that_raises_is_recorded_too(tmp_path: Path) -> None:
     assert decode(RecordReader(tmp_path / "r").new())["kind"].tolist() == [Kind.COMPUTE]
 
 
+def test_what_is_no_step_can_be_seen_while_it_lasts(tmp_path: Path) -> None:
+    recorder, reader = Recorder(tmp_path / "r"), RecordReader(tmp_path / "r")
+
+    def seen() -> str | None:
+        reader.new()
+        return reader.aside
+
+    assert seen() is None
+    with recorder.aside(Kind.WAIT):
+        assert seen() == "wait"
+        with recorder.aside(Kind.EVAL):
+            assert seen() == "eval"
+        assert seen() == "wait"
+    assert seen() is None
+
+
 def test_flags_belong_to_one_step(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "r")
     recorder.step_flags = TRACED

@@ -11,8 +11,11 @@ from pathlib import Path
 
 import psutil
 
+from paceline.agent import dump
+from paceline.agent.lease import MOST_BETWEEN_LOOKS_S, Lease
 from paceline.agent.protocol import (
     AgentHears,
+    DumpStacks,
     Hello,
     HostSample,
     Ping,
@@ -41,20 +44,24 @@ class Agent:
         self._sampler = Sampler()
         self._closing = threading.Event()
         self._watch: threading.Thread | None = None
+        self._lease = Lease()
 
     def greet(self) -> None:
         memory = psutil.virtual_memory().total
         self._up.send(Hello(self._host, os.getpid(), os.cpu_count() or 1, memory, self._network))
 
     def handle(self, message: AgentHears) -> None:
+        self._lease.renew()
         match message:
             case Ping(sequence):
                 self._up.send(Pong(sequence, time.monotonic_ns()))
-            case Setup(spool, sample_hz):
+            case Setup(spool, sample_hz, lease_s):
                 self._spool = Path(spool)
                 self._spool.mkdir(parents=True, exist_ok=True)
                 self._watch = threading.Thread(target=self._watch_host, args=(sample_hz,), name="watch", daemon=True)
                 self._watch.start()
+                if lease_s:
+                    threading.Thread(target=self._hold_lease, args=(lease_s,), name="lease", daemon=True).start()
             case StartTask():
                 env = {**os.environ, **message.env}
                 task = RunningTask(message, self._spool, self._cgroups, env, self._up, self._sampler.settle)
@@ -65,6 +72,9 @@ class Agent:
                 self._tasks[name].tell(order)
             case Signal(name, number):
                 self._tasks[name].signal(number)
+            case DumpStacks():
+                # In a thread of its own: pings are answered meanwhile.
+                threading.Thread(target=self._dump_stacks, name="stacks", daemon=True).start()
 
     def close(self) -> None:
         """The controller is done or gone: so are all tasks, at once."""
@@ -75,6 +85,20 @@ class Agent:
             task.join(timeout_s=2)
         if self._watch:
             self._watch.join(timeout=1)
+
+    def _hold_lease(self, lease_s: float) -> None:
+        """A connection may be dead without having been closed: who hears nothing for long is on his own."""
+        while not self._closing.wait(MOST_BETWEEN_LOOKS_S / 2):
+            if self._lease.silent_s(time.monotonic()) > lease_s:
+                print(f"heard nothing from the controller for {lease_s:.0f} s", file=sys.stderr, flush=True)
+                for task in self._tasks.values():
+                    task.signal(9)
+                os._exit(1)
+
+    def _dump_stacks(self) -> None:
+        alive = [task for task in list(self._tasks.values()) if task.alive]
+        for found in dump.stacks_of([task.asked_for_stacks() for task in alive]):
+            self._up.send(found)
 
     def _watch_host(self, sample_hz: float) -> None:
         """Sample at a steady beat; ship in batches, since a message costs more than a sample."""

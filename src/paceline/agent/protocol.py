@@ -60,8 +60,12 @@ class Attached(Message, frozen=True):
     last: bool
 
 
+HOST = "host"
+"""The purpose of an address that is only a host's own."""
+
+
 class Peers(Message, frozen=True):
-    """Addresses of all tasks, by task and purpose."""
+    """Addresses of all tasks, by task and purpose; HOST is among them."""
 
     addresses: dict[str, dict[str, str]]
 
@@ -126,6 +130,21 @@ class Records(Message, frozen=True):
     data: bytes
 
 
+class Aside(Message, frozen=True):
+    """A task is busy with something that is no step (`what`: eval, checkpoint, wait), or with steps again (None)."""
+
+    task: str
+    what: str | None
+
+
+class Stacks(Message, frozen=True):
+    """Where a task's threads are, in faulthandler's words; empty if it did not answer. `state` is its process's."""
+
+    task: str
+    text: str
+    state: str
+
+
 class Log(Message, frozen=True):
     task: str
     text: bytes
@@ -170,7 +189,7 @@ class Samples(Message, frozen=True):
     samples: list[HostSample]
 
 
-AgentSays = Hello | Pong | TaskStarted | TaskSaid | TaskExited | Records | Log | Samples
+AgentSays = Hello | Pong | TaskStarted | TaskSaid | TaskExited | Records | Aside | Stacks | Log | Samples
 
 
 # ---- controller -> agent ----
@@ -181,6 +200,8 @@ class Setup(Message, frozen=True):
 
     spool: str
     sample_hz: float
+    lease_s: float = 0.0
+    """The agent ends itself if it hears nothing for so long; 0: only if its stdin closes."""
 
 
 class Ping(Message, frozen=True):
@@ -204,7 +225,11 @@ class Signal(Message, frozen=True):
     number: int
 
 
-AgentHears = Setup | Ping | StartTask | Tell | Signal
+class DumpStacks(Message, frozen=True):
+    """Have every task write down where its threads are."""
+
+
+AgentHears = Setup | Ping | StartTask | Tell | Signal | DumpStacks
 
 M = TypeVar("M")
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)

@@ -10,7 +10,9 @@ from pathlib import Path
 
 import msgspec
 
+from paceline.agent.dump import Asked
 from paceline.agent.protocol import (
+    Aside,
     Dismissed,
     Failed,
     Finished,
@@ -46,12 +48,15 @@ class RunningTask:
         self._up = up
         self._about_to_end = about_to_end
         records, self._log_path = spool / f"{order.task}.records", spool / f"{order.task}.log"
+        self._stacks_path = spool / f"{order.task}.stacks"
         self._records = RecordReader(records)
+        self._aside_told: str | None = None
         # What an earlier process of this name left there is told already.
         self._log_seen = self._log_path.stat().st_size if self._log_path.exists() else 0
         self._shipping = threading.Lock()
         self._oom_before = _oom_kills()
-        argv = _training(records, cgroups) if order.kind == "train" else [sys.executable, "-m", "paceline.task.link"]
+        trains = order.kind == "train"
+        argv = _training(records, self._stacks_path, cgroups) if trains else _link()
         with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=dict(env), start_new_session=True
@@ -82,8 +87,14 @@ class RunningTask:
         with self._shipping:
             while data := self._records.new():
                 self._up.send(Records(self.name, data))
+            if self._records.aside != self._aside_told:
+                self._aside_told = self._records.aside
+                self._up.send(Aside(self.name, self._aside_told))
             while text := self._new_log():
                 self._up.send(Log(self.name, text))
+
+    def asked_for_stacks(self) -> Asked:
+        return Asked(self.name, self.pid, self._stacks_path)
 
     def join(self, timeout_s: float) -> None:
         self._follower.join(timeout_s)
@@ -116,8 +127,12 @@ class RunningTask:
         return text
 
 
-def _training(records: Path, cgroups: Sequence[str]) -> list[str]:
-    argv = [sys.executable, "-m", "paceline.task", "--records", str(records)]
+def _link() -> list[str]:
+    return [sys.executable, "-m", "paceline.task.link"]
+
+
+def _training(records: Path, stacks: Path, cgroups: Sequence[str]) -> list[str]:
+    argv = [sys.executable, "-m", "paceline.task", "--records", str(records), "--stacks", str(stacks)]
     for path in cgroups:
         argv += ["--cgroup", path]
     return argv

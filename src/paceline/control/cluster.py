@@ -23,6 +23,8 @@ from paceline.hosts.kind import AgentPipes, Host
 
 _PINGS = 40
 _PING_PATIENCE_S = 5.0
+_NO_CLOCK = -1
+"""Sequence number of a ping that only asks for a sign of life."""
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -51,6 +53,8 @@ class AgentLink:
         self._sender = Sender(self._pipes.stdin)
         self._receiver = Receiver[AgentSays](self._pipes.stdout, AgentSays)
         self._inbox = inbox
+        self.heard = 0
+        """Messages so far, of any kind."""
         self._pongs: queue.Queue[tuple[Pong, int] | None] = queue.Queue()
         self._thread = threading.Thread(target=self._listen, name=f"listen-{host.name}", daemon=True)
         self._thread.start()
@@ -58,6 +62,9 @@ class AgentLink:
     def send(self, message: AgentHears) -> None:
         with suppress(OSError, ValueError):  # The listener tells that it is gone.
             self._sender.send(message)
+
+    def ping(self) -> None:
+        self.send(Ping(_NO_CLOCK))
 
     def measure_clock(self) -> Clock | None:
         """The ping with the shortest way there and back bounds the offset best."""
@@ -77,6 +84,9 @@ class AgentLink:
                 best = Clock(offset_ns=sent + half - pong.t_ns, uncertainty_ns=half)
         return best
 
+    def kill(self) -> None:
+        self._pipes.kill()
+
     def close_stdin(self) -> None:
         with suppress(OSError):
             self._pipes.stdin.close()
@@ -93,7 +103,10 @@ class AgentLink:
         detail = "its pipe closed"
         try:
             while (message := self._receiver.receive()) is not None:
+                self.heard += 1
                 if isinstance(message, Pong):
+                    if message.sequence == _NO_CLOCK:
+                        continue
                     self._pongs.put((message, time.monotonic_ns()))
                 else:
                     self._inbox.put(Heard(self.host, message))
@@ -107,19 +120,33 @@ class AgentLink:
 
 
 class Cluster:
-    def __init__(self, hosts: Sequence[Host], logs: Path, spool: Path, sample_hz: float) -> None:
+    def __init__(self, hosts: Sequence[Host], logs: Path, spool: Path, sample_hz: float, lease_s: float = 0.0) -> None:
+        """`lease_s`: the agents end themselves if they hear nothing for so long."""
         self.inbox: queue.Queue[Heard | Lost] = queue.Queue()
         self._links: dict[str, AgentLink] = {}
         try:
             for host in hosts:
                 self._links[host.name] = AgentLink(host, logs / f"agent-{host.name}.log", self.inbox)
-                self._links[host.name].send(Setup(str(spool / host.name), sample_hz))
+                self._links[host.name].send(Setup(str(spool / host.name), sample_hz, lease_s))
         except BaseException:
             self.close()
             raise
 
     def send(self, host: str, message: AgentHears) -> None:
         self._links[host].send(message)
+
+    def ping(self) -> None:
+        """Ask every agent for a sign of life."""
+        for link in self._links.values():
+            link.ping()
+
+    def heard(self, host: str) -> int:
+        """How many messages have come from an agent."""
+        return self._links[host].heard
+
+    def kill(self, host: str) -> None:
+        """End an agent that does not answer; its tasks end with it."""
+        self._links[host].kill()
 
     def measure_clock(self, host: str) -> Clock | None:
         return self._links[host].measure_clock()

@@ -1,5 +1,7 @@
 """Takes what agents send and puts it where it belongs: store, TensorBoard, and the picture of the moment."""
 
+import numpy as np
+
 from paceline.agent.protocol import Attached, Log, Records, Samples
 from paceline.control.board import Board
 from paceline.control.moment import Moment
@@ -16,12 +18,14 @@ class Collector:
             place.task: Board(writer.paths.board(place.task), moment.plan.step_gives) for place in moment.plan.workers
         }
 
-    def records(self, message: Records) -> None:
+    def records(self, message: Records) -> np.ndarray:
+        """Keeps them; returns them decoded."""
         self._writer.add(TaskRecords(message.task, message.data))
         records = decode(message.data)
         self.moment.add_records(message.task, records)
         if board := self._boards.get(message.task):
             board.add(records)
+        return records
 
     def samples(self, host: str, message: Samples) -> None:
         self._writer.add(HostSamples(host, message.samples))

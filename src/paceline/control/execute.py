@@ -17,6 +17,7 @@ from paceline.control.interrupts import Interrupts
 from paceline.control.links import capacities
 from paceline.control.moment import Moment
 from paceline.control.resumption import Resumption, last_checkpoint, steps_so_far, steps_until
+from paceline.control.vigil import AGENT_LEASE_S, Vigil
 from paceline.data.dataset import Ready
 from paceline.engines.registry import ENGINES
 from paceline.hosts.kind import Host, HostKind, HostRequest
@@ -71,7 +72,7 @@ def execute(
             for host, link in capacities(plan, hosts, writer.paths.runs, writer.paths.spool / "links").items():
                 writer.event("link", host=host, **msgspec.to_builtins(link))
         sample_hz = plan.spec.sample_hz if plan.spec.record else 0
-        cluster = Cluster(hosts, writer.paths.logs, writer.paths.spool.absolute(), sample_hz)
+        cluster = Cluster(hosts, writer.paths.logs, writer.paths.spool.absolute(), sample_hz, AGENT_LEASE_S)
         conductor = Conductor(plan, kind, data, writer, cluster, hosts, start)
         try:
             end = conductor.conduct(interrupts, watch)
@@ -102,8 +103,10 @@ class Conductor:
         self._cores = 1
         self._collector = Collector(writer, Moment(writer.paths.id, plan))
         # A host with little CPU takes as much longer to load a framework.
-        startup_s = sv.STARTUP_DEADLINE_S / min(1.0, *(most.cpus or 1.0 for most in plan.limits))
+        slowness = 1 / min(1.0, *(most.cpus or 1.0 for most in plan.limits))
+        startup_s = sv.STARTUP_DEADLINE_S * slowness
         self._supervisor = sv.Supervisor(plan.layout.hosts, self._home, writer.now_s(), startup_s, restart_policy(plan))
+        self._vigil = Vigil(plan, cluster, writer, startup_s, slowness)
         self._start = self._first_start = start
         self._secrets = ENGINES[plan.spec.engine].new_secrets()
         self._end: sv.End | None = None
@@ -120,6 +123,8 @@ class Conductor:
                 self._decide(sv.Interrupted())
             if self._writer.trouble:
                 self._decide(sv.StoreLost(self._writer.trouble))
+            for event in self._vigil.look(self._writer.now_s()):
+                self._decide(event)
             self._decide(sv.Tick())
             watch(self._collector.moment)
         return self._end
@@ -132,6 +137,7 @@ class Conductor:
 
     def _hear(self, heard: Heard | Lost) -> None:
         if isinstance(heard, Lost):
+            self._vigil.lost(heard.host)
             self._decide(sv.AgentLost(heard.host, heard.detail))
             return
         if why := why_incredible(heard.host, heard.message, self._home):
@@ -139,7 +145,11 @@ class Conductor:
             return
         match heard.message:
             case protocol.Records() as message:
-                self._collector.records(message)
+                self._vigil.recorded(message.task, self._collector.records(message))
+            case protocol.Aside() as message:
+                self._vigil.aside(message)
+            case protocol.Stacks() as message:
+                self._vigil.stacks(message)
             case protocol.Samples() as message:
                 self._collector.samples(heard.host, message)
             case protocol.Log() as message:
@@ -150,6 +160,7 @@ class Conductor:
                 self._writer.event("started", task=task, host=heard.host, pid=pid)
             case protocol.TaskExited(task, code, _, oom):
                 self._writer.event("exited", task=task, host=heard.host, code=code, oom=oom)
+                self._vigil.exited(task)
                 self._decide(sv.TaskExited(task, code, oom))
             case protocol.TaskSaid(task, said):
                 self._hear_task(task, said)
@@ -164,6 +175,7 @@ class Conductor:
             case protocol.Finished(raw):
                 outcome = msgspec.msgpack.decode(raw, type=Outcome)
                 self._writer.event("finished", task=task, **self._on_run_clock(task, outcome))
+                self._vigil.done(task)
                 self._decide(sv.TaskFinished(task, outcome))
             case protocol.Failed(line, traceback):
                 self._writer.event("failed", task=task, line=line, traceback=traceback)
@@ -191,6 +203,7 @@ class Conductor:
             clock_offset_ns=clock.offset_ns,
             clock_uncertainty_ns=clock.uncertainty_ns,
         )
+        self._vigil.joined(host)
         self._decide(sv.AgentJoined(host))
 
     def _decide(self, event: sv.Event) -> None:
@@ -202,9 +215,11 @@ class Conductor:
             case sv.StartTasks():
                 self._start_tasks(instruction)
             case sv.Introduce(tasks, addresses):
-                self._tell(tasks, protocol.Peers(addresses))
+                own = {task: {protocol.HOST: self._address[host]} for task, host in self._home.items()}
+                self._tell(tasks, protocol.Peers({task: own[task] | more for task, more in addresses.items()}))
             case sv.OpenBarrier(tasks, attempt):
                 self._tell(tasks, protocol.Go())
+                self._vigil.opened(tasks)
                 if attempt:
                     self._writer.event("back", tasks=tasks)
                 else:

@@ -64,6 +64,14 @@ class TaskExited(msgspec.Struct, frozen=True):
     oom: bool = False
 
 
+class TaskStuck(msgspec.Struct, frozen=True):
+    """A task makes no progress; where every task is has been written down. `detail` is the whole line."""
+
+    task: str | None
+    """None if nothing tells who of several it is."""
+    detail: str
+
+
 class StoreLost(msgspec.Struct, frozen=True):
     """What is measured can no longer be kept."""
 
@@ -86,6 +94,7 @@ Event = (
     | TaskFinished
     | TaskFailed
     | TaskExited
+    | TaskStuck
     | StoreLost
     | Interrupted
     | Tick
@@ -220,7 +229,13 @@ class Supervisor:
                 return self._fail(Blame(2, task, self._home[task], f"{self._where(task)} failed: {line}"), now_s)
             case TaskExited():
                 return self._exited(event, now_s)
+            case TaskStuck(task, detail):
+                # Outside of the training there are other deadlines.
+                if self._stage is Stage.TRAINING:
+                    return self._stuck(Blame(0, task, self._home[task] if task else None, detail), now_s)
             case AgentLost(host, detail):
+                # Its tasks end with it, and nobody is left to tell.
+                self._alive -= {task for task, home in self._home.items() if home == host}
                 return self._fail(Blame(0, None, host, f"the agent of {host} is gone: {detail}"), now_s)
             case StoreLost(detail):
                 return self._fail(Blame(0, None, None, detail), now_s)
@@ -268,6 +283,12 @@ class Supervisor:
         elif not self._alive:
             instructions += self._condemn(now_s)
         return instructions
+
+    def _stuck(self, blame: Blame, now_s: float) -> list[Instruction]:
+        if blame.task and self._may_rejoin(blame.task):
+            # It does not end by itself; its exit brings it back.
+            return [Report(blame.line, blame.task, blame.host), KillTasks((blame.task,))]
+        return self._fail(blame, now_s)
 
     def _may_rejoin(self, task: str) -> bool:
         has_begun = self._stage is Stage.TRAINING and task in self._ready

@@ -16,6 +16,7 @@ import msgspec
 from paceline.agent.protocol import (
     AgentHears,
     Bound,
+    DumpStacks,
     Finished,
     Go,
     Halt,
@@ -25,8 +26,10 @@ from paceline.agent.protocol import (
     Pong,
     Ready,
     Receiver,
+    Records,
     Sender,
     Signal,
+    Stacks,
     StartTask,
     TaskExited,
     TaskSaid,
@@ -52,12 +55,22 @@ def serve_until_told(task: "FakeTask") -> None:
     """The script of a server that never ends by itself."""
 
 
+WAITING = (
+    "Current thread 0x00007f00 (most recent call first):\n"
+    '  File "/paceline/engines/fake.py", line 1 in wait_for_others\n'
+)
+"""Where a task is that is asked for its stacks."""
+
+
 class FakeTask:
     def __init__(self, name: str, up: Sender) -> None:
         self.name, self._up, self.alive = name, up, True
 
     def say_finished(self, outcome: Outcome) -> None:
         self._up.send(TaskSaid(self.name, Finished(msgspec.Raw(msgspec.msgpack.encode(outcome)))))
+
+    def say_records(self, data: bytes) -> None:
+        self._up.send(Records(self.name, data))
 
     def exit(self, code: int) -> None:
         if self.alive:
@@ -68,21 +81,21 @@ class FakeTask:
 class FakeHost:
     """One host whose tasks follow scripts, by task name."""
 
-    def __init__(self, name: str, scripts: dict[str, TaskScript]) -> None:
-        self.name, self.address, self._scripts = name, "fake", scripts
+    def __init__(self, name: str, scripts: dict[str, TaskScript], stacks: dict[str, str]) -> None:
+        self.name, self.address, self._scripts, self._stacks = name, "fake", scripts, stacks
 
     def start_agent(self, log: Path) -> AgentPipes:
-        return FakeAgent(self.name, self._scripts)
+        return FakeAgent(self.name, self._scripts, self._stacks)
 
 
 class FakeAgent:
-    def __init__(self, host: str, scripts: dict[str, TaskScript]) -> None:
+    def __init__(self, host: str, scripts: dict[str, TaskScript], stacks: dict[str, str]) -> None:
         down_read, down_write = os.pipe()
         up_read, up_write = os.pipe()
         self.stdin: BinaryIO = os.fdopen(down_write, "wb")
         self.stdout: BinaryIO = os.fdopen(up_read, "rb")
         self._hears, self._says = os.fdopen(down_read, "rb"), os.fdopen(up_write, "wb")
-        self._host, self._scripts = host, scripts
+        self._host, self._scripts, self._stacks = host, scripts, stacks
         self._up = Sender(self._says)
         self._tasks: dict[str, FakeTask] = {}
         self._thread = threading.Thread(target=self._live, daemon=True)
@@ -117,6 +130,10 @@ class FakeAgent:
             case Tell(name, Halt()):
                 self._tasks[name].say_finished(Outcome(steps=1))
                 self._tasks[name].exit(0)
+            case DumpStacks():
+                for task in self._tasks.values():
+                    if task.alive:
+                        self._up.send(Stacks(task.name, self._stacks.get(task.name, WAITING), "sleeping"))
             case Signal(name, number):
                 self._tasks[name].exit(-number)
 
@@ -127,12 +144,13 @@ class FakeHosts:
     shares_memory = False
     has_links = False
 
-    def __init__(self, scripts: dict[str, TaskScript] | None = None) -> None:
-        self._scripts = scripts or {}
+    def __init__(self, scripts: dict[str, TaskScript] | None = None, stacks: dict[str, str] | None = None) -> None:
+        """What tasks do, and where they say they are; both by task."""
+        self._scripts, self._stacks = scripts or {}, stacks or {}
 
     def check(self, wanted: Sequence[HostRequest]) -> None:
         """Anything goes."""
 
     @contextmanager
     def open(self, token: str, wanted: Sequence[HostRequest]) -> Iterator[list[Host]]:
-        yield [FakeHost(request.name, self._scripts) for request in wanted]
+        yield [FakeHost(request.name, self._scripts, self._stacks) for request in wanted]

@@ -45,6 +45,11 @@ class RunPaths:
     def log(self, name: str) -> Path:
         return self.logs / f"{name}.log"
 
+    @property
+    def stacks(self) -> Path:
+        """Where every task was when one of them made no progress."""
+        return self.logs / "stacks.txt"
+
     def board(self, task: str) -> Path:
         return self.tensorboard / task
 

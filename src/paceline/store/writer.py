@@ -59,6 +59,12 @@ class RunWriter:
         with self._keeping(), self.paths.log(name).open("ab") as file:
             file.write(text)
 
+    def stacks(self, text: str) -> str:
+        """Keep where tasks were stuck; returns where that is, as a user finds it from the run's directory."""
+        with self._keeping():
+            write_whole(self.paths.stacks, text.encode())
+        return str(self.paths.stacks.relative_to(self.paths.directory))
+
     def attach(self, task: str, kind: str, name: str, data: bytes, *, last: bool) -> None:
         """A part of a file that a task leaves with the run."""
         folder = {"checkpoint": self.paths.checkpoints, "tensorboard": self.paths.board(task)}.get(kind)

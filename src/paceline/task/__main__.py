@@ -8,7 +8,9 @@ import sys
 import traceback
 from pathlib import Path
 
+from paceline.agent.dump import SIGNAL
 from paceline.errors import PacelineError, one_line
+from paceline.task import connections
 from paceline.task.channel import Channel
 from paceline.task.lifeline import die_with_parent, join_cgroups
 from paceline.train.context import Job, Outcome, TaskContext
@@ -19,6 +21,9 @@ def main() -> None:
     arguments = _arguments()
     join_cgroups(arguments.cgroup)
     faulthandler.enable()
+    # Says where every thread is when the agent asks for it; works also while the main thread is stuck.
+    if SIGNAL is not None:
+        faulthandler.register(SIGNAL, file=open(arguments.stacks, "ab"), all_threads=True)  # noqa: SIM115
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     channel = Channel.take_over_stdio(Job)
     try:
@@ -42,6 +47,7 @@ def _run(channel: "Channel[Job]", records: Path) -> Outcome:
     from paceline.workloads.registry import workload
 
     job = channel.order
+    connections.watch(job.address, lambda address, silent_s: _cut_off(channel, address, silent_s))
     found = workload(job.workload, job.size)
     context = TaskContext(
         job=job,
@@ -53,6 +59,14 @@ def _run(channel: "Channel[Job]", records: Path) -> Outcome:
         rendezvous=channel,
     )
     return ENGINES[job.engine].run(job.role, context)
+
+
+def _cut_off(channel: "Channel[Job]", address: str, silent_s: float) -> None:
+    """The main thread waits for an answer that will not come."""
+    line = f"lost the connection to {channel.names_at(address)}: {address} has not answered for {silent_s:.0f} s"
+    logging.getLogger("paceline").error("%s", line)
+    channel.failed(line, "")
+    os._exit(1)
 
 
 def _traceback(error: BaseException, channel: "Channel[Job]") -> str:
@@ -71,6 +85,7 @@ def _one_line(error: BaseException) -> str:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="paceline.task")
     parser.add_argument("--records", required=True)
+    parser.add_argument("--stacks", required=True)
     parser.add_argument("--cgroup", action="append", default=[])
     return parser.parse_args()
 

@@ -7,6 +7,7 @@ from typing import BinaryIO, Generic, TypeVar
 import msgspec
 
 from paceline.agent.protocol import (
+    HOST,
     Attached,
     Bound,
     Dismissed,
@@ -61,6 +62,11 @@ class Channel(Generic[Order]):
         self._say(Bound(addresses))
         self._introduced.wait()
         return self._peers
+
+    def names_at(self, address: str) -> str:
+        """The tasks on the host of that address, as far as they are known."""
+        names = [task for task, addresses in self._peers.items() if addresses.get(HOST) == address]
+        return " and ".join(names) or "another host"
 
     def start_together(self) -> None:
         if not self._met:

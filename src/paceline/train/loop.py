@@ -11,7 +11,7 @@ from paceline.train.context import Outcome, TaskContext
 from paceline.train.dropout import Masks
 from paceline.train.metrics import Evaluation
 from paceline.train.occasions import CheckpointPlan
-from paceline.train.recorder import clock_ns
+from paceline.train.recorder import Kind, clock_ns
 from paceline.train.speed import operations_per_cpu_s
 from paceline.train.strategy import HasServers, KeepsState, LooksAhead, Step, WorkerStrategy, evaluate
 
@@ -33,10 +33,12 @@ def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
         _steps(context, strategy, batches, chief, outcome, first)
     else:
         outcome.steps = job.first_step
-    strategy.finish()
-    if chief:
-        chief.conclude(outcome)
-    strategy.close()
+    # Others may still be at a step of theirs, however long it takes.
+    with context.recorder.aside(Kind.WAIT):
+        strategy.finish()
+        if chief:
+            chief.conclude(outcome)
+        strategy.close()
     return outcome
 
 
@@ -163,7 +165,8 @@ class Chief:
         """Whether one was left."""
         due = self._checkpoints.announced
         if due:
-            with self._context.recorder.checkpoint:
+            recorder = self._context.recorder
+            with recorder.checkpoint, recorder.aside(Kind.CHECKPOINT):
                 self._checkpoint(update)
             self._checkpoints.made(update, seconds)
         self._announce_checkpoint(update, seconds)
@@ -185,7 +188,8 @@ class Chief:
         if self._last and self._last[0] == update and self._context.job.synchronous:
             evaluation = self._last[1]
         else:
-            evaluation = evaluate(self._strategy, self._context.model.loss, self._pieces)
+            with self._context.recorder.aside(Kind.EVAL):
+                evaluation = evaluate(self._strategy, self._context.model.loss, self._pieces)
         self._last = (update, evaluation)
         accuracy = math.nan if evaluation.accuracy is None else evaluation.accuracy
         self._context.recorder.evaluation(start, update, evaluation.loss, accuracy, final=final)

@@ -8,6 +8,8 @@ import mmap
 import os
 import struct
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
 from types import TracebackType
@@ -45,6 +47,7 @@ RECORD_BYTES = _RECORD.size
 _MAGIC = b"PLREC01\n"
 _COUNT = struct.Struct("<Q")
 _COUNT_AT = 16
+_ASIDE_AT = 24
 _HEADER_BYTES = 64
 _GROW_RECORDS = 32_768
 _pack_record, _pack_count = _RECORD.pack_into, _COUNT.pack_into
@@ -162,6 +165,16 @@ class Recorder:
             Kind.EVAL, start_ns, clock_ns() - start_ns, update, value=loss, value2=accuracy, flags=FINAL if final else 0
         )
 
+    @contextmanager
+    def aside(self, kind: Kind) -> Iterator[None]:
+        """What is no step and may take long: for as long as it lasts, whoever reads along can see that it does."""
+        before = self._map[_ASIDE_AT]
+        self._map[_ASIDE_AT] = kind
+        try:
+            yield
+        finally:
+            self._map[_ASIDE_AT] = before
+
     def close(self) -> None:
         self._map.close()
         self._file.close()
@@ -197,15 +210,18 @@ class RecordReader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._seen = 0
+        self.aside: str | None = None
+        """What the task was busy with when last looked at, if not with steps."""
 
     def new(self, at_most: int = 200_000) -> bytes:
         """Whole records written since the last call; empty if there is no file yet."""
         try:
             with self._path.open("rb") as file:
                 head = file.read(_HEADER_BYTES)
-                if len(head) < _COUNT_AT + _COUNT.size or not head.startswith(_MAGIC):
+                if len(head) < _HEADER_BYTES or not head.startswith(_MAGIC):
                     return b""
                 (count,) = _COUNT.unpack_from(head, _COUNT_AT)
+                self.aside = _name_of(head[_ASIDE_AT])
                 wanted = min(count - self._seen, at_most)
                 if wanted <= 0:
                     return b""
@@ -216,3 +232,8 @@ class RecordReader:
         whole = len(data) // RECORD_BYTES
         self._seen += whole
         return data[: whole * RECORD_BYTES]
+
+
+def _name_of(aside: int) -> str | None:
+    """Of what is going on beside steps; a step's data, which is 0, is none of it."""
+    return Kind(aside).name.lower() if aside in (Kind.WAIT, Kind.EVAL, Kind.CHECKPOINT) else None

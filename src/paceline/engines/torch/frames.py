@@ -11,8 +11,16 @@ from paceline.engines.torch.wire import Buffer, WireError
 ZERO_COPY_BYTES = 256 * 1024
 """From this size on a copy costs more than the bookkeeping that avoids it."""
 HEARTBEAT_MS = 2_000
+SILENCE_MS = 7_000
+"""A peer that has not answered a heartbeat for so long is given up: a stall or a cut may be shorter."""
 LINGER_MS = 2_000
 _MOST_FRAMES = 2
+
+
+def set_heartbeat(socket: "zmq.Socket[bytes]") -> None:
+    """For connections over the network; between neighbours there is no link to be cut."""
+    socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+    socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, SILENCE_MS)
 
 
 def send(socket: "zmq.Socket[bytes]", head: bytes, values: Buffer = b"") -> None:

@@ -9,7 +9,7 @@ from paceline.engines.torch.buckets import BUCKET_BYTES, Bucket, cut
 from paceline.engines.torch.complaints import Complaints
 from paceline.engines.torch.curve import guard
 from paceline.engines.torch.diary import Diary
-from paceline.engines.torch.frames import HEARTBEAT_MS, LINGER_MS, receive, send
+from paceline.engines.torch.frames import LINGER_MS, receive, send, set_heartbeat
 from paceline.engines.torch.neighbours import ServerSide, SharedRowsSide, SharedServerSide, one_copy_for_all
 from paceline.engines.torch.shard import Answer, AsyncShard, Plan, Shard, SyncShard
 from paceline.engines.torch.wire import HEADER_BYTES, Buffer, Request, WireError
@@ -44,7 +44,6 @@ def serve(context: TaskContext) -> Outcome:
     router.setsockopt(zmq.ROUTER_MANDATORY, 1)
     router.setsockopt(zmq.ROUTER_HANDOVER, 1)
     router.setsockopt(zmq.MAXMSGSIZE, _largest_message(context, buckets))
-    router.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
     router.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
     # A worker has no more on the way than its buckets. What is read is told by the half, so twice as many fit.
     router.rcvhwm = router.sndhwm = 2 * len(buckets) + _SPARE_MESSAGES
@@ -71,6 +70,7 @@ def _bind(router: "zmq.Socket[bytes]", job: Job) -> str:
         address = f"ipc://@paceline-{os.getpid()}-{secrets.token_hex(8)}"
         router.bind(address)
         return address
+    set_heartbeat(router)
     return f"tcp://{job.address}:{router.bind_to_random_port(f'tcp://{job.address}')}"
 
 

@@ -1,0 +1,207 @@
+"""Tasks, agents and links that are there but do nothing: seen in time, the odd one named, nothing left behind."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+import paceline
+from live import LiveRun, RunOne, gone, until
+from paceline.control import watchdog
+from paceline.hosts import iproute
+
+
+def set_link(run_name: str, how: str) -> None:
+    """The link of h2, up or down, at the switch."""
+    (switch,) = [entry.name for entry in Path(iproute.NAMESPACES).glob(f"pl-{run_name}-*-sw")]
+    subprocess.run([iproute.find("ip") or "ip", "-netns", switch, "link", "set", "h2", how], check=True)
+
+
+def freeze(run: LiveRun, task: str) -> float:
+    os.kill(run.pid_of(task), signal.SIGSTOP)
+    return time.monotonic()
+
+
+@pytest.mark.parametrize(
+    ("engine", "strategy", "layout", "victim"),
+    [
+        ("torch", "ps-sync", "pw w w", "w1"),
+        pytest.param("torch", "ps-async", "p w w", "ps0", marks=pytest.mark.slow),
+        pytest.param("torch", "allreduce", "w w w", "w2", marks=pytest.mark.slow),
+        pytest.param("tensorflow", "ps-async", "pw w", "w1", marks=pytest.mark.slow),
+        pytest.param("tensorflow", "ps-sync", "pw w", "w0", marks=pytest.mark.slow),
+    ],
+)
+def test_a_frozen_task_is_the_odd_one_out_and_all_stacks_are_kept(
+    tmp_path: Path, engine: str, strategy: str, layout: str, victim: str
+) -> None:
+    run = LiveRun(
+        tmp_path / "runs", "--engine", engine, "--strategy", strategy, "--layout", layout, "--stop", "seconds=600"
+    )
+    run.wait_until_training()
+    family = run.family()
+    frozen = freeze(run, victim)
+    code, result = run.result(timeout_s=40)
+    took = time.monotonic() - frozen
+    assert (code, result["status"]) == (1, "failed")
+    host = next(e["host"] for e in run.events() if e["event"] == "started" and e["task"] == victim)
+    assert result["reason"].startswith(f"{victim} on {host} is stuck: ")
+    assert "does not answer: stopped, state T (all tasks' stacks: logs/stacks.txt)" in result["reason"]
+    assert [incident["task"] for incident in result["incidents"]] == [victim]
+    assert 10 < took < 17
+    told = (run.directory / "logs" / "stacks.txt").read_text()
+    tasks = {e["task"] for e in run.events() if e["event"] == "started"}
+    for task in tasks - {victim}:
+        part = told.split(f"==== {task} on ")[1].split("====")[1]
+        assert "most recent call first" in part
+        assert f"/engines/{engine}/" in part
+    assert re.search(rf"^-> +{victim} .*stopped, state T$", told, re.MULTILINE)
+    gone(family, deadline_s=2)
+
+
+def test_a_frozen_agent_is_given_up_with_its_tasks(tmp_path: Path) -> None:
+    run = LiveRun(tmp_path / "runs", "--strategy", "ps-async", "--layout", "pw w", "--stop", "seconds=600")
+    run.wait_until_training()
+    family = run.family()
+    agent = psutil.Process(run.pid_of("w1")).ppid()
+    os.kill(agent, signal.SIGSTOP)
+    frozen = time.monotonic()
+    code, result = run.result(timeout_s=40)
+    took = time.monotonic() - frozen
+    assert (code, result["status"]) == (1, "failed")
+    assert result["reason"] == "the agent of h2 is gone: it has not answered for 10 s"
+    assert [incident["host"] for incident in result["incidents"]] == ["h2"]
+    assert 10 < took < 14
+    gone(family, deadline_s=2)
+
+
+READER = """
+import threading
+
+import numpy as np
+
+from paceline import Model, Share, Workload
+from paceline.layers import Dense
+
+
+def train(share: Share):
+    for step in range(10_000):
+        if share.index == 1 and step == 100:
+            lost_file(share)
+        yield np.ones((share.batch, 2), np.float32), np.zeros(share.batch, np.int64)
+
+
+def lost_file(share: Share):
+    threading.Event().wait()
+
+
+WORKLOAD = Workload(
+    name="reader", model=Model((2,), (Dense(2),)), train=train, test=lambda: iter(()), train_examples=100_000, lr=0.1
+)
+"""
+
+
+@pytest.mark.slow
+def test_a_reader_that_hangs_is_told_from_those_who_wait_for_it(tmp_path: Path) -> None:
+    file = tmp_path / "reader.py"
+    file.write_text(READER)
+    (result,) = paceline.run(
+        str(file), strategy="allreduce", layout="w w w", stop="seconds=60", runs=str(tmp_path / "runs")
+    )
+    assert result.status == "failed"
+    assert (result.reason or "").startswith("w1 on h2 is stuck: step ")
+    assert f"at {file}:" in (result.reason or "")
+    assert "lost_file" in (result.reason or "")
+
+
+@pytest.mark.slow
+def test_evaluations_are_not_mistaken_for_a_standstill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes longer than a step ever may."""
+    monkeypatch.setattr(watchdog, "LEAST_S", 1.5)
+    (result,) = paceline.run(
+        "alexnet:cifar", strategy="ps-sync", layout="pw w", batch=2, eval_every=5, eval_examples=3_000,
+        stop="steps=10", runs=str(tmp_path / "runs"),
+    )  # fmt: skip
+    assert (result.status, result.incidents) == ("ok", [])
+    assert max(worker.phases["eval"] for worker in result.workers if "eval" in worker.phases) > 4
+
+
+@pytest.mark.slow
+def test_agents_whose_controller_falls_silent_end_themselves_and_their_tasks(tmp_path: Path) -> None:
+    run = LiveRun(tmp_path / "runs", "--strategy", "ps-async", "--layout", "pw w", "--stop", "seconds=600")
+    run.wait_until_training()
+    others = [one for one in run.family() if one.pid != run.process.pid]
+    os.kill(run.process.pid, signal.SIGSTOP)
+    try:
+        gone(others, deadline_s=25)
+    finally:
+        os.kill(run.process.pid, signal.SIGCONT)
+    code, result = run.result()
+    assert (code, result["status"]) == (1, "failed")
+    assert "heard nothing from the controller for 20 s" in result["reason"]
+
+
+@pytest.mark.netns
+@pytest.mark.parametrize(
+    ("engine", "strategy", "layout"),
+    [
+        ("torch", "ps-async", "pw w"),
+        pytest.param("torch", "allreduce", "w w w", marks=pytest.mark.slow),
+        pytest.param("tensorflow", "allreduce", "w w w", marks=pytest.mark.slow),
+        pytest.param("tensorflow", "ps-async", "p w w", marks=pytest.mark.slow),
+        pytest.param("tensorflow", "ps-sync", "pw w", marks=pytest.mark.slow),
+    ],
+)
+def test_a_cut_link_is_seen_within_ten_seconds_by_whoever_waits(
+    tmp_path: Path, engine: str, strategy: str, layout: str
+) -> None:
+    run = LiveRun(
+        tmp_path / "runs", "--engine", engine, "--strategy", strategy, "--layout", layout, "--hosts", "netns",
+        "--link", "1gbit", "--stop", "seconds=600", "--name", "cut", "--on-failure", "fail",
+    )  # fmt: skip
+    run.wait_until_training()
+    family = run.family()
+    set_link("cut", "down")
+    cut_s = time.monotonic() - run.clock_zero_s
+    code, result = run.result(timeout_s=40)
+    assert (code, result["status"]) == (1, "failed")
+    assert "lost the connection to" in result["reason"]
+    # Who notices first, on this side of the cut or on that, is left to chance.
+    assert re.search(r"\bw\d on h2\b|connection to w\d: 10.80.0.2\b", result["reason"])
+    assert result["incidents"][0]["t_s"] - cut_s < 10
+    gone(family, deadline_s=2)
+    until(lambda: not list(Path(iproute.NAMESPACES).glob("pl-cut-*")), "the end of the namespaces", deadline_s=5)
+
+
+@pytest.mark.slow
+@pytest.mark.netns
+@pytest.mark.parametrize(
+    ("engine", "strategy"), [("torch", "ps-sync"), ("torch", "allreduce"), ("tensorflow", "ps-sync")]
+)
+def test_a_link_that_is_cut_for_four_seconds_only_holds_the_run_up(tmp_path: Path, engine: str, strategy: str) -> None:
+    run = LiveRun(
+        tmp_path / "runs", "--engine", engine, "--strategy", strategy, "--hosts", "netns", "--link", "1gbit",
+        "--stop", "seconds=12", "--name", "mended",
+    )  # fmt: skip
+    run.wait_until_training()
+    set_link("mended", "down")
+    time.sleep(4)  # the fault itself
+    set_link("mended", "up")
+    code, result = run.result()
+    assert (code, result["status"], result["incidents"]) == (0, "ok", [])
+    assert result["reached"]["rule"] == "seconds=12"
+
+
+@pytest.mark.slow
+@pytest.mark.netns
+@pytest.mark.parametrize("strategy", ["ps-sync", "allreduce"])
+def test_a_host_with_an_eighth_of_a_core_is_slow_and_not_dead(run_one: RunOne, strategy: str) -> None:
+    layout = "pw w" if strategy == "ps-sync" else "w w"
+    result = run_one(strategy=strategy, layout=layout, hosts="netns", cpus="- 0.12", link="1gbit", stop="steps=300")
+    assert (result.status, result.incidents) == ("ok", [])
+    assert result.updates == 300
