@@ -169,7 +169,8 @@ def _run_one(one: RunPlan, ready: Ready, runs: Path, name: str | None, watch: Wa
 
 
 def _created(one: RunPlan, ready: Ready) -> Mapping[str, Any]:
-    spec = msgspec.to_builtins(one.spec) | {"stop": [str(rule) for rule in one.spec.stop]}
+    spec = msgspec.to_builtins(one.spec)
+    spec |= {"stop": [str(rule) for rule in one.spec.stop], "fault": [str(fault) for fault in one.spec.fault]}
     return {
         "spec": spec,
         "key": key(one.spec),

@@ -378,5 +378,5 @@ def test_latency_delays_what_is_sent_and_the_rate_holds_both_ways() -> None:
         "qdisc add dev eth0 root handle 1: netem limit 100000 delay 5000us",
         "qdisc add dev eth0 parent 1:1 handle 10: tbf rate 1000000000bit burst 250000 latency 50ms",
     ]
-    assert downlink(host) == ["qdisc add dev h1 root tbf rate 1000000000bit burst 250000 latency 50ms"]
+    assert downlink(host) == ["qdisc add dev h1 root handle 10: tbf rate 1000000000bit burst 250000 latency 50ms"]
     assert uplink(HostRequest(name="h1")) == downlink(HostRequest(name="h1")) == []

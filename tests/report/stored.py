@@ -80,7 +80,8 @@ def result_of(paths: RunPaths) -> Result:
 
 def _created(plan: RunPlan, data: str) -> dict[str, Any]:
     return {
-        "spec": msgspec.to_builtins(plan.spec) | {"stop": [str(rule) for rule in plan.spec.stop]},
+        "spec": msgspec.to_builtins(plan.spec)
+        | {"stop": [str(rule) for rule in plan.spec.stop], "fault": [str(fault) for fault in plan.spec.fault]},
         "key": "key",
         "size": plan.size,
         "transport": plan.transport,

@@ -33,7 +33,7 @@ from paceline.agent.protocol import (
     TaskStarted,
     Tell,
 )
-from paceline.hosts.kind import AgentPipes, Host, HostRequest
+from paceline.hosts.kind import AgentPipes, Condition, Host, HostRequest
 from paceline.train.context import Outcome
 
 TaskScript = Callable[["FakeTask"], None]
@@ -68,11 +68,14 @@ class FakeTask:
 class FakeHost:
     """One host whose tasks follow scripts, by task name."""
 
-    def __init__(self, name: str, scripts: dict[str, TaskScript]) -> None:
-        self.name, self.address, self._scripts = name, "fake", scripts
+    def __init__(self, name: str, scripts: dict[str, TaskScript], changes: list[tuple[str, Condition]]) -> None:
+        self.name, self.address, self._scripts, self._changes = name, "fake", scripts, changes
 
     def start_agent(self, log: Path) -> AgentPipes:
         return FakeAgent(self.name, self._scripts)
+
+    def hold_to(self, condition: Condition) -> None:
+        self._changes.append((self.name, condition))
 
 
 class FakeAgent:
@@ -129,10 +132,12 @@ class FakeHosts:
 
     def __init__(self, scripts: dict[str, TaskScript] | None = None) -> None:
         self._scripts = scripts or {}
+        self.changes: list[tuple[str, Condition]] = []
+        """What hosts were held to while they lived, in order."""
 
     def check(self, wanted: Sequence[HostRequest]) -> None:
         """Anything goes."""
 
     @contextmanager
     def open(self, token: str, wanted: Sequence[HostRequest]) -> Iterator[list[Host]]:
-        yield [FakeHost(request.name, self._scripts) for request in wanted]
+        yield [FakeHost(request.name, self._scripts, self.changes) for request in wanted]
