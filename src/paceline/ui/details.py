@@ -7,16 +7,19 @@ from rich.text import Text
 
 from paceline.store.result import Result, Verdict, WorkerResult
 from paceline.ui import format as fmt
+from paceline.ui.faults import faults_table
 from paceline.ui.tables import align_right, plain_table, status
 
 NOTABLE_CORES = 0.3
 """Used by others meanwhile: from here on a reader should know."""
 _SHORT_S = 1.0
+_TOLD_ELSEWHERE = ("record", "sample_hz", "fault")
 
 
 def details(result: Result) -> RenderableType:
     """Everything about one run."""
-    return Stack(_head(result), Text(), _workers(result), Text(), _hosts(result), Text(), *_closing(result))
+    faults: list[RenderableType] = [faults_table(result.faults), Text()] if result.faults else []
+    return Stack(_head(result), Text(), _workers(result), Text(), _hosts(result), Text(), *faults, *_closing(result))
 
 
 def _head(result: Result) -> Table:
@@ -24,7 +27,7 @@ def _head(result: Result) -> Table:
     table.add_column(style="dim")
     table.add_column()
     reached = result.reached
-    asked = {k: v for k, v in result.settings.items() if v is not None and k not in ("record", "sample_hz")}
+    asked = {k: v for k, v in result.settings.items() if v is not None and k not in _TOLD_ELSEWHERE}
     rows: list[tuple[str, RenderableType]] = [
         ("run", f"{result.run}   ({result.started_at})"),
         ("status", status(result, with_reason=True)),
