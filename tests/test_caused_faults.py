@@ -76,7 +76,7 @@ def test_a_frozen_host_of_tensorflow_holds_everyone_up_until_it_thaws(run_one: R
 
 
 def test_a_killed_worker_ends_the_run_and_the_kill_was_noticed_within_a_second(run_one: RunOne) -> None:
-    result = run_one(strategy="ps-async", layout="pw w", stop="seconds=60", fault="kill w1 at step 300")
+    result = run_one(strategy="ps-sync", layout="pw w", stop="seconds=60", fault="kill w1 at step 300")
     assert (result.status, result.reason) == ("failed", "w1 on h2 was killed by SIGKILL")
     (fault,) = result.faults
     assert (fault.task, fault.host, fault.over_s) == ("w1", "h2", None)
@@ -136,6 +136,17 @@ def test_a_limited_link_carries_no_more_than_its_rate(shaped: Result) -> None:
     sent = mean_of(shaped, "h2", "external_tx_mb_s")
     assert 0.05 < sent(start + SETTLED_S, end - 0.1) < 0.25 * 1.1
     assert sent(end + SETTLED_S, shaped.train_s) > 0.25 * 2
+
+
+@pytest.mark.netns
+def test_a_link_that_stays_cut_is_seen_within_ten_seconds_and_nobody_hangs(run_one: RunOne) -> None:
+    result = run_one(
+        strategy="ps-sync", layout="pw w", hosts="netns", link="1gbit", stop="seconds=60", fault="cut h2 for 50s at 1s"
+    )
+    assert result.reason == "w1 on h2 failed: the connection to ps0 broke while it owed an answer"
+    (fault,) = result.faults
+    assert fault.detected_s is not None
+    assert fault.detected_s < 10
 
 
 @pytest.mark.netns

@@ -115,6 +115,16 @@ def test_an_incident_is_of_the_fault_whose_victim_it_names() -> None:
     assert one.detected_s == pytest.approx(3.0)
 
 
+def test_an_incident_of_another_that_speaks_of_the_victim_counts() -> None:
+    events = [
+        fault(12.0, "freeze ps0 for 9s at 10s", "ps0", "h1"),
+        event(14.0, "incident", what="w1 on h2 failed: lost ps01", task="w1", host="h2"),
+        event(15.0, "incident", what="w1 on h2 failed: lost ps0, which owed an answer", task="w1", host="h2"),
+    ]
+    (one,) = found(events, steps((2.0, 12.0, 100)))
+    assert one.detected_s == pytest.approx(3.0)
+
+
 def test_the_loss_of_a_tasks_host_is_its_loss() -> None:
     events = [fault(12.0), event(12.5, "incident", what="the agent of h2 is gone", task=None, host="h2")]
     (one,) = found(events, steps((2.0, 12.0, 100)))

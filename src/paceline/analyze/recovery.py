@@ -1,5 +1,6 @@
 """What followed from each fault that was caused: when it was noticed, when all was at work and at speed again."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -82,10 +83,11 @@ def _same(one: Event, other: Event) -> bool:
 
 
 def _names(incident: Event, fault: Event, victims: set[str]) -> bool:
-    """Whether an incident is about a task that was hit, or about its host as a whole."""
-    if incident.get("task"):
-        return incident["task"] in victims
-    return incident.get("host") is not None and incident.get("host") == fault.get("host")
+    """Whether an incident is about a task that was hit, or its host as a whole, or speaks of one: `lost ps0`."""
+    hit = victims | ({fault["host"]} if fault.get("host") and not fault.get("task") else set())
+    if incident.get("task") in hit or not hit.isdisjoint(re.findall(r"\w+", incident["what"])):
+        return True
+    return incident.get("task") is None and incident.get("host") is not None and incident["host"] == fault.get("host")
 
 
 def _back_at_speed(

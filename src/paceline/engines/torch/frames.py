@@ -10,7 +10,9 @@ from paceline.engines.torch.wire import Buffer, WireError
 
 ZERO_COPY_BYTES = 256 * 1024
 """From this size on a copy costs more than the bookkeeping that avoids it."""
-HEARTBEAT_MS = 2_000
+HEARTBEAT_MS = 1_000
+SILENCE_MS = 7_000
+"""A peer that has not answered a heartbeat for so long is given up: a stall or a cut may be shorter."""
 LINGER_MS = 2_000
 _MOST_FRAMES = 2
 

@@ -9,7 +9,7 @@ import zmq
 from paceline.engines.torch.buckets import BUCKET_BYTES, Bucket, cut
 from paceline.engines.torch.curve import guard
 from paceline.engines.torch.diary import Diary
-from paceline.engines.torch.frames import HEARTBEAT_MS, LINGER_MS, receive, send
+from paceline.engines.torch.frames import HEARTBEAT_MS, LINGER_MS, SILENCE_MS, receive, send
 from paceline.engines.torch.neighbours import ServerSide, SharedRowsSide, SharedServerSide
 from paceline.engines.torch.shard import Answer, AsyncShard, Plan, Shard, SyncShard
 from paceline.engines.torch.wire import HEADER_BYTES, Buffer, Request, WireError
@@ -41,6 +41,7 @@ def serve(context: TaskContext) -> Outcome:
     router.setsockopt(zmq.ROUTER_HANDOVER, 1)
     router.setsockopt(zmq.MAXMSGSIZE, _largest_message(context, buckets))
     router.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+    router.setsockopt(zmq.HEARTBEAT_TIMEOUT, SILENCE_MS)
     authenticator = guard(sockets, router, job)
     address = _bind(router, job)
     try:
