@@ -27,6 +27,7 @@ def test_a_run_shows_each_fault_and_what_followed() -> None:
     assert killed.removeprefix(KILL.what).split() == ["10.0", "-", "0.25", "3.50", "4.00", "1,200"]
     (never,) = [line for line in lines if line.startswith(NEVER.what)]
     assert never.removeprefix(NEVER.what).split()[:2] == ["never", "came"]
+    assert any("disturbed on purpose" in line for line in lines)
 
 
 def test_a_run_without_faults_says_nothing_of_them() -> None:

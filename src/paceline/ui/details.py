@@ -155,6 +155,8 @@ def _notes(result: Result) -> list[str]:
         notes.append("all hosts share this machine: network figures are the machine's, not a host's")
     if result.other_cores_mean > NOTABLE_CORES:
         notes.append(f"other programs used {result.other_cores_mean:.1f} cores of this machine meanwhile")
+    if any(fault.at_s is not None for fault in result.faults):
+        notes.append("it was disturbed on purpose: pace and verdict are those of a disturbed run")
     if result.traced_steps:
         notes.append(
             f"a step is one call of the framework here: its phases are divided as in {result.traced_steps} traces"
