@@ -217,7 +217,8 @@ def _run_one(
 
 
 def _created(one: RunPlan, ready: Ready, start: Resumption) -> Mapping[str, Any]:
-    spec = msgspec.to_builtins(one.spec) | {"stop": [str(rule) for rule in one.spec.stop]}
+    spec = msgspec.to_builtins(one.spec)
+    spec |= {"stop": [str(rule) for rule in one.spec.stop], "fault": [str(fault) for fault in one.spec.fault]}
     return {
         "spec": spec,
         "key": key(one.spec),

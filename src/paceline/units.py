@@ -26,6 +26,12 @@ def bits_per_second(text: str) -> int:
     return round(rate)
 
 
+def rate_text(bits_s: int) -> str:
+    """100_000_000 -> `100mbit`: what `bits_per_second` reads as the same."""
+    unit = next(unit for unit in ("g", "m", "k", "") if bits_s % _SCALE[unit] == 0)
+    return f"{bits_s // _SCALE[unit]}{unit}bit"
+
+
 def seconds(text: str) -> float:
     """`5ms` -> 0.005."""
     match = _DURATION.fullmatch(text.strip())

@@ -49,6 +49,8 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ("logreg --repeat 1000000000", "at most 10,000"),
         ("logreg --hosts netns --link 1bit", "10kbit"),
         ("logreg --name latest", "newest run"),
+        ("logreg --fault kil", "did you mean kill?"),
+        ("logreg --fault kill", "write e.g. kill w1 at step 500"),
     ],
 )
 def test_run_refuses(capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: str, says: str) -> None:

@@ -19,6 +19,7 @@ from paceline.control.moment import Moment
 from paceline.control.supervisor import End
 from paceline.data.dataset import Ready
 from paceline.hosts.fake import WAITING, FakeHosts, FakeTask, TaskScript, finish, serve_until_told
+from paceline.hosts.kind import Condition
 from paceline.pipeline import catalog
 from paceline.plan.place import RunPlan, place
 from paceline.spec.load import experiment
@@ -187,3 +188,21 @@ def test_a_run_without_progress_fails_after_all_stacks_were_written(
     writer.release()
     (incident,) = load_result(writer.paths).incidents
     assert (incident.task, incident.host) == ("w1", "h2")
+
+
+def test_a_fault_is_caused_once_the_barrier_is_open_and_recorded(tmp_path: Path) -> None:
+    texts = ["cut h2 for 0.001s at 0s", "kill w1 at 0s"]
+    (spec,) = expand(experiment({"workload": "logreg", "strategy": "ps-sync", "layout": "pw w w", "fault": texts}))
+    plan = place(spec, catalog())
+    writer = RunWriter(tmp_path / "runs", "test", plan)
+    hosts = FakeHosts({"ps0": serve_until_told, "w0": serve_until_told, "w1": serve_until_told, "w2": serve_until_told})
+    end = execute(plan, hosts, DATA, writer, lambda _moment: None, Interrupts())
+    writer.close()
+    writer.release()
+    assert end == End("failed", "w1 on h2 was killed by SIGKILL")
+    assert hosts.changes == [("h2", Condition(linked=False)), ("h2", Condition())]
+    told = [event for event in events(writer) if event["event"] in ("go", "fault", "fault-over")]
+    assert [(one["event"], one.get("what")) for one in told] == [
+        ("go", None), ("fault", texts[0]), ("fault", texts[1]), ("fault-over", texts[0]),
+    ]  # fmt: skip
+    assert [(one["task"], one["host"]) for one in told[1:]] == [(None, "h2"), ("w1", "h2"), (None, "h2")]

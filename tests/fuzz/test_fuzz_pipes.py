@@ -26,7 +26,7 @@ from paceline.control.interrupts import Interrupts
 from paceline.control.supervisor import End
 from paceline.data.dataset import Ready
 from paceline.hosts.fake import FakeAgent, FakeHosts, serve_until_told
-from paceline.hosts.kind import AgentPipes, Host, HostRequest
+from paceline.hosts.kind import AgentPipes, Condition, Host, HostRequest
 from paceline.pipeline import catalog
 from paceline.plan.place import RunPlan, place
 from paceline.spec.load import experiment
@@ -198,6 +198,9 @@ class MadHosts(FakeHosts):
 class MadHost:
     def __init__(self, host: Host, madness: bytes) -> None:
         self.name, self.address, self._host, self._madness = host.name, host.address, host, madness
+
+    def hold_to(self, condition: Condition) -> None:
+        self._host.hold_to(condition)
 
     def start_agent(self, log: Path) -> AgentPipes:
         agent = self._host.start_agent(log)

@@ -32,6 +32,23 @@ def test_version_1_takes_quota_and_period_apart(tmp_path: Path) -> None:
     assert (group / "cpu.cfs_period_us").read_text() == "10000"
 
 
+def test_a_group_without_a_limit_can_be_given_one_and_lose_it_again(tmp_path: Path) -> None:
+    old, new = tmp_path / "v1", tmp_path / "v2"
+    for root in (old, new):
+        root.mkdir()
+    (new / "cgroup.subtree_control").write_text("cpu\n")
+    for hierarchy, file, unlimited, limited in (
+        (Hierarchy(old, 1), "cpu.cfs_quota_us", "-1", "2000"),
+        (Hierarchy(new, 2), "cpu.max", "max 10000", "2000 10000"),
+    ):
+        group = hierarchy.make("paceline-x-h1", None)
+        assert (group / file).read_text() == unlimited
+        hierarchy.hold(group, 0.2)
+        assert (group / file).read_text() == limited
+        hierarchy.hold(group, None)
+        assert (group / file).read_text() == unlimited
+
+
 def test_version_2_takes_both_in_one_line_once_the_root_hands_cpu_down(tmp_path: Path) -> None:
     control = tmp_path / "cgroup.subtree_control"
     control.write_text("memory pids\n")

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from paceline.agent.protocol import AgentSays, Hello, Receiver
-from paceline.errors import HostError
+from paceline.errors import HostError, RunError
 from paceline.hosts import cgroup, claim, iproute, leftovers, netns
-from paceline.hosts.box import downlink, uplink
-from paceline.hosts.kind import Host, HostRequest
+from paceline.hosts.box import Made, change, downlink, uplink
+from paceline.hosts.kind import Condition, Host, HostRequest
 from paceline.hosts.netns import NetnsHost, NetnsHosts, enter
 from talk import said, tell
 
@@ -205,6 +205,66 @@ def test_no_tenth_of_a_second_goes_over_the_link_rate(token: str) -> None:
         assert max(windows) < 12.5 * 1.03
 
 
+def test_a_living_host_is_cut_mended_limited_and_freed(token: str) -> None:
+    unlimited, announced = HostRequest(name="h2"), HostRequest(name="h1", faults=frozenset({"cut", "limit", "slow"}))
+    with NetnsHosts().open(token, [announced, unlimited]) as (host, other):
+        assert isinstance(host, NetnsHost)
+        before = qdiscs(host)
+        host.hold_to(Condition(linked=False))
+        assert "NO-CARRIER" in inside(host, "ip", "link", "show", "eth0")
+        host.hold_to(Condition(link_bits_s=20_000_000, cpus=0.5))
+        assert "NO-CARRIER" not in inside(host, "ip", "link", "show", "eth0")
+        assert 0 < transfer(host, other, megabytes=1) < 2.5
+        assert 0 < transfer(other, host, megabytes=1) < 2.5
+        host.hold_to(Condition(link_bits_s=10_000_000, cpus=0.5))
+        assert 0 < transfer(host, other, megabytes=1) < 1.25
+        hierarchy, (procs,) = cgroup.cpu_hierarchy(), host.cgroups
+        assert hierarchy
+        held = {name: (Path(procs).parent / name).read_text() for name in CPU_FILES[hierarchy.version]}
+        host.hold_to(Condition())
+        freed = {name: (Path(procs).parent / name).read_text() for name in CPU_FILES[hierarchy.version]}
+        assert held != freed
+        assert any(text.startswith(("-1", "max")) for text in freed.values())
+        assert qdiscs(host) == before
+    assert not traces(token)
+
+
+CPU_FILES = {1: ["cpu.cfs_quota_us"], 2: ["cpu.max"]}
+
+
+def inside(host: NetnsHost, *command: str) -> str:
+    argv = enter(host.namespace, list(command))
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+
+
+def qdiscs(host: NetnsHost) -> str:
+    return inside(host, "tc", "qdisc", "show", "dev", "eth0")
+
+
+def test_what_the_system_refuses_to_change_is_one_line(token: str) -> None:
+    with NetnsHosts().open(token, requests(1)) as (host,):
+        assert isinstance(host, NetnsHost)
+        host.switch = f"{host.switch}-not-there"
+        with pytest.raises(RunError, match="h1 cannot be changed: ") as refused:
+            host.hold_to(Condition(linked=False))
+        assert "\n" not in str(refused.value)
+
+
+def test_a_delayed_host_keeps_its_delay_when_its_rate_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[str, list[str], str]] = []
+    monkeypatch.setattr(iproute, "batch", lambda name, lines, *, namespace: told.append((name, lines, namespace)))
+    made = Made(name="h1", address="", namespace="ns", cgroups=[], switch="sw", delayed=True, now=Condition())
+    change(made, Condition(link_bits_s=10**9))
+    change(made, Condition(link_bits_s=10**9))
+    change(made, Condition())
+    assert told == [
+        ("tc", ["qdisc replace dev eth0 parent 1:1 handle 10: tbf rate 1000000000bit burst 250000 latency 50ms"], "ns"),
+        ("tc", ["qdisc replace dev h1 root handle 10: tbf rate 1000000000bit burst 250000 latency 50ms"], "sw"),
+        ("tc", ["qdisc del dev eth0 parent 1:1"], "ns"),
+        ("tc", ["qdisc del dev h1 root"], "sw"),
+    ]
+
+
 def test_half_a_cpu_is_half_a_cpu_for_all_tasks_together(token: str) -> None:
     with NetnsHosts().open(token, requests(1, cpus=0.5)) as (host,):
         assert isinstance(host, NetnsHost)
@@ -363,6 +423,8 @@ def test_check_refuses_cpus_without_a_cgroup(monkeypatch: pytest.MonkeyPatch) ->
     NetnsHosts().check(requests(1))
     with pytest.raises(HostError, match="leave --cpus out"):
         NetnsHosts().check(requests(1, cpus=0.5))
+    with pytest.raises(HostError, match="fault slow needs a cpu cgroup"):
+        NetnsHosts().check([HostRequest(name="h1", faults=frozenset({"slow"}))])
 
 
 def test_check_refuses_latency_where_the_kernel_lacks_netem(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -378,5 +440,5 @@ def test_latency_delays_what_is_sent_and_the_rate_holds_both_ways() -> None:
         "qdisc add dev eth0 root handle 1: netem limit 100000 delay 5000us",
         "qdisc add dev eth0 parent 1:1 handle 10: tbf rate 1000000000bit burst 250000 latency 50ms",
     ]
-    assert downlink(host) == ["qdisc add dev h1 root tbf rate 1000000000bit burst 250000 latency 50ms"]
+    assert downlink(host) == ["qdisc add dev h1 root handle 10: tbf rate 1000000000bit burst 250000 latency 50ms"]
     assert uplink(HostRequest(name="h1")) == downlink(HostRequest(name="h1")) == []

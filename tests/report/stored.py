@@ -1,6 +1,6 @@
 """Stored runs without a training: made through the real store, from records and samples of a given shape."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ def store_run(
     steps: int = 300,
     end: tuple[str, str | None] | None = ("ok", None),
     incident: str | None = None,
+    events: Sequence[dict[str, Any]] = (),
     data: str = "made up",
     pace: float = 1.0,
     sample_hz: float = 10.0,
@@ -60,6 +61,8 @@ def store_run(
         writer.add(HostSamples(host, _samples(ended_s, sample_hz, number) if steps else []))
     if incident:
         writer.event("incident", t_s=START_S + 0.5, what=incident, task="w0", host="h1")
+    for event in events:
+        writer.event(**{"name": event["event"], **event})
     if end:
         for place in plan.workers if steps and end[0] == "ok" else ():
             updates = steps if plan.synchronous else steps * len(plan.workers)
@@ -81,7 +84,8 @@ def result_of(paths: RunPaths) -> Result:
 
 def _created(plan: RunPlan, data: str) -> dict[str, Any]:
     return {
-        "spec": msgspec.to_builtins(plan.spec) | {"stop": [str(rule) for rule in plan.spec.stop]},
+        "spec": msgspec.to_builtins(plan.spec)
+        | {"stop": [str(rule) for rule in plan.spec.stop], "fault": [str(fault) for fault in plan.spec.fault]},
         "key": "key",
         "size": plan.size,
         "transport": plan.transport,

@@ -89,6 +89,12 @@ def steps_per_worker(group: Group) -> dict[str, Spread]:
     return {task: Spread.of(counts) for task, counts in steps.items()}
 
 
+def caused(group: Group) -> dict[str, int]:
+    """Faults that were made to happen, each with the number of runs that count in which it did."""
+    came = [fault.what for result in group.ok for fault in result.faults if fault.at_s is not None]
+    return {what: came.count(what) for what in dict.fromkeys(came)}
+
+
 def uneven(group: Group) -> tuple[str, float] | None:
     """The worker that made more than twice the steps of another, and its share of all."""
     steps = {task: spread.median for task, spread in steps_per_worker(group).items()}

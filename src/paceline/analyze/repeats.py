@@ -109,7 +109,10 @@ def contest(group: Group) -> tuple[str, str]:
 def setting(result: Result, name: str) -> str:
     """One thing that was asked for, as text."""
     value = asked(result, name)
-    return "-" if value is None else " ".join(value) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        # A fault is several words.
+        return (", " if name == "fault" else " ").join(value) or "-"
+    return "-" if value is None else str(value)
 
 
 def asked(result: Result, name: str) -> Any:
@@ -142,6 +145,8 @@ def _part(result: Result, name: str) -> str:
     value = setting(result, name)
     if name in ("layout", "stop"):
         return f"'{value}'" if name == "layout" else f"until {value}"
+    if name == "fault":
+        return "without faults" if value == "-" else f"with '{value}'"
     return value if name in (SWEEP, "workload", "engine", "strategy") else f"{name.replace('_', ' ')} {value}"
 
 

@@ -7,6 +7,7 @@ import polars as pl
 
 from paceline.analyze.hosts import host_results, other_cores
 from paceline.analyze.phases import phases_by_worker, staleness_by_worker
+from paceline.analyze.recovery import recoveries
 from paceline.analyze.verdict.gather import gather
 from paceline.analyze.verdict.judge import judge
 from paceline.analyze.verdict.remedies import Asked
@@ -84,6 +85,13 @@ def summarize(run: StoredRun) -> Result:
         other_cores_mean=round(_other_cores(run, training), 3),
         traceback=(run.first("failed") or {}).get("traceback") if is_own(spec.get("workload", "")) else None,
         traced_steps=len(steps.filter(pl.col("traced"))),
+        faults=recoveries(
+            run.events,
+            steps,
+            asked=spec.get("fault", []),
+            homes={place["task"]: place["host"] for place in created.get("places", [])},
+            start_s=training.start_s,
+        ),
     )
 
 

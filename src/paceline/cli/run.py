@@ -35,6 +35,10 @@ def run(
         str | None,
         typer.Option(help="Cores a host's tasks may use: 0.5, or '0.1 1 -' by host (netns)."),
     ] = None,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(help="Something to go wrong: 'kill w1 at step 500', 'freeze h2 for 5s at 10s', cut, slow, limit."),
+    ] = None,
     repeat: Annotated[int | None, typer.Option(help="How often to make each run.")] = None,
     seed: Annotated[str | None, typer.Option(help="Of the first weights and the data order.")] = None,
     eval_every: Annotated[str | None, typer.Option(help="Updates between evaluations by the chief.")] = None,
@@ -82,7 +86,7 @@ def run(
         "checkpoint_every": checkpoint_every, "backup": backup, "on_failure": on_failure, "restarts": restarts,
     }  # fmt: skip
     fields |= {key: split_list(value) for key, value in listed.items() if value is not None}
-    plain = {"stop": stop, "repeat": repeat, "name": name, "runs": runs}
+    plain = {"stop": stop, "fault": fault, "repeat": repeat, "name": name, "runs": runs}
     fields |= {key: value for key, value in plain.items() if value is not None}
     fields |= assignments(set_ or [])
     request = experiment(fields)

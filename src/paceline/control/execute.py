@@ -13,6 +13,7 @@ from paceline.control import supervisor as sv
 from paceline.control.cluster import Cluster, Heard, Lost
 from paceline.control.collect import Collector
 from paceline.control.credible import why_incredible
+from paceline.control.faults import Action, Began, Hold, Over, Schedule, Send
 from paceline.control.interrupts import Interrupts
 from paceline.control.links import capacities
 from paceline.control.moment import Moment
@@ -51,7 +52,13 @@ def restart_policy(plan: RunPlan) -> sv.Policy:
 
 def host_requests(plan: RunPlan) -> list[HostRequest]:
     return [
-        HostRequest(name=most.host, link_bits_s=most.link_bits_s, latency_s=most.latency_s, cpus=most.cpus)
+        HostRequest(
+            name=most.host,
+            link_bits_s=most.link_bits_s,
+            latency_s=most.latency_s,
+            cpus=most.cpus,
+            faults=frozenset(one.kind for one in plan.spec.fault if one.host == most.host) & {"cut", "limit", "slow"},
+        )
         for most in plan.limits
     ]
 
@@ -98,6 +105,8 @@ class Conductor:
     ) -> None:
         self._plan, self._kind, self._data, self._writer, self._cluster = plan, kind, data, writer, cluster
         self._address = {host.name: host.address for host in hosts}
+        self._hosts = {host.name: host for host in hosts}
+        self._faults = Schedule.of(plan)
         self._home = {place.task: place.host for place in plan.places}
         self._clock_offset: dict[str, int] = {}
         self._cores = 1
@@ -120,11 +129,14 @@ class Conductor:
             else:
                 self._hear(heard)
             for _ in range(interrupts.take()):
+                self._cause(self._faults.end())  # Who is frozen could not hear that it is to halt.
                 self._decide(sv.Interrupted())
             if self._writer.trouble:
                 self._decide(sv.StoreLost(self._writer.trouble))
             for event in self._vigil.look(self._writer.now_s()):
                 self._decide(event)
+            if (moment := self._collector.moment).stage == "training":
+                self._cause(self._faults.due(moment.update, moment.elapsed_s))
             self._decide(sv.Tick())
             watch(self._collector.moment)
         return self._end
@@ -265,6 +277,18 @@ class Conductor:
         self._writer.event("restored", update=self._start.update, lost=lost, taints=True)
         what = f"all tasks go back to update {self._start.update}: {lost} updates are lost and made again"
         self._carry_out(sv.Report(what))
+
+    def _cause(self, actions: list[Action]) -> None:
+        """Faults that were asked for."""
+        for action in actions:
+            match action:
+                case Began(fault) | Over(fault):
+                    name, home = "fault" if isinstance(action, Began) else "fault-over", self._home.get(fault.target)
+                    self._writer.event(name, what=str(fault), task=fault.task, host=fault.host or home)
+                case Send(task, number):
+                    self._cluster.send(self._home[task], protocol.Signal(task, number))
+                case Hold(host, condition):
+                    self._hosts[host].hold_to(condition)
 
     def _tell(self, tasks: tuple[str, ...], message: protocol.TaskHears) -> None:
         for task in tasks:

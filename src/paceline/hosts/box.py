@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from paceline.hosts import cgroup, iproute
-from paceline.hosts.kind import HostRequest
+from paceline.hosts.kind import Condition, HostRequest
 
 _SWITCH = "sw"
 _BRIDGE = "bridge0"
@@ -25,6 +25,11 @@ class Made(msgspec.Struct):
     namespace: str
     cgroups: list[str]
     """The cgroup.procs files its tasks join."""
+    switch: str
+    """The namespace of the switch, where its port has its name."""
+    delayed: bool
+    """Whether what it sends is delayed before it is held to a rate."""
+    now: Condition
 
 
 def namespaces_of(token: str, wanted: Sequence[HostRequest]) -> list[str]:
@@ -32,7 +37,7 @@ def namespaces_of(token: str, wanted: Sequence[HostRequest]) -> list[str]:
 
 
 def groups_of(token: str, wanted: Sequence[HostRequest]) -> list[str]:
-    return [_group(token, host.name) for host in wanted if host.cpus is not None]
+    return [_group(token, host.name) for host in wanted if _has_group(host)]
 
 
 def build(token: str, wanted: Sequence[HostRequest]) -> list[Made]:
@@ -45,6 +50,29 @@ def build(token: str, wanted: Sequence[HostRequest]) -> list[Made]:
     if downlinks := [line for host in wanted for line in downlink(host)]:
         iproute.batch("tc", downlinks, namespace=switch)
     return made
+
+
+def change(host: Made, condition: Condition) -> None:
+    """Hold a living host to something else; only what differs is touched."""
+    if condition.linked != host.now.linked:
+        way = "up" if condition.linked else "down"
+        iproute.batch("ip", [f"link set {host.name} {way}"], namespace=host.switch)
+    if condition.link_bits_s != host.now.link_bits_s:
+        place = "parent 1:1" if host.delayed else "root"
+        iproute.batch("tc", [_other_rate("eth0", place, condition.link_bits_s)], namespace=host.namespace)
+        iproute.batch("tc", [_other_rate(host.name, "root", condition.link_bits_s)], namespace=host.switch)
+    if condition.cpus != host.now.cpus:
+        hierarchy = cgroup.cpu_hierarchy()
+        assert hierarchy, "the host was made with a group"
+        for procs in host.cgroups:
+            hierarchy.hold(Path(procs).parent, condition.cpus)
+    host.now = condition
+
+
+def _other_rate(device: str, place: str, bits_s: int | None) -> str:
+    if bits_s is None:
+        return f"qdisc del dev {device} {place}"
+    return f"qdisc replace dev {device} {place} handle 10: {_token_bucket(bits_s)}"
 
 
 def uplink(host: HostRequest) -> list[str]:
@@ -60,7 +88,7 @@ def uplink(host: HostRequest) -> list[str]:
 
 def downlink(host: HostRequest) -> list[str]:
     """What `tc` is told at the switch: hold what the host receives to its rate."""
-    return [f"qdisc add dev {host.name} root {_token_bucket(host.link_bits_s)}"] if host.link_bits_s else []
+    return [f"qdisc add dev {host.name} root handle 10: {_token_bucket(host.link_bits_s)}"] if host.link_bits_s else []
 
 
 def _namespace(token: str, name: str) -> str:
@@ -90,13 +118,25 @@ def _host(token: str, number: int, host: HostRequest) -> Made:
     iproute.batch("ip", interfaces, namespace=namespace)
     if lines := uplink(host):
         iproute.batch("tc", lines, namespace=namespace)
-    group = _limit(_group(token, host.name), host.cpus)
-    return Made(host.name, address, namespace, [str(group / "cgroup.procs")] if group else [])
+    group = _limit(token, host)
+    return Made(
+        name=host.name,
+        address=address,
+        namespace=namespace,
+        cgroups=[str(group / "cgroup.procs")] if group else [],
+        switch=_namespace(token, _SWITCH),
+        delayed=bool(host.latency_s),
+        now=Condition(link_bits_s=host.link_bits_s, cpus=host.cpus),
+    )
 
 
-def _limit(group: str, cpus: float | None) -> Path | None:
+def _has_group(host: HostRequest) -> bool:
+    return host.cpus is not None or "slow" in host.faults
+
+
+def _limit(token: str, host: HostRequest) -> Path | None:
     hierarchy = cgroup.cpu_hierarchy()
-    return hierarchy.make(group, cpus) if hierarchy and cpus is not None else None
+    return hierarchy.make(_group(token, host.name), host.cpus) if hierarchy and _has_group(host) else None
 
 
 def _token_bucket(bits_s: int) -> str:

@@ -30,19 +30,23 @@ class Hierarchy(NamedTuple):
             return f"{self.root} holds processes itself, so groups in it get no cpu controller"
         return None
 
-    def make(self, name: str, cpus: float) -> Path:
-        """A group whose processes get so many cores together."""
-        quota_us, period_us = cpu_limit(cpus)
+    def make(self, name: str, cpus: float | None) -> Path:
+        """A group whose processes get so many cores together; None is all there are."""
         group = self.root / name
         if self.version == 2 and not self._hands_down_cpu():
             (self.root / "cgroup.subtree_control").write_text("+cpu")
         group.mkdir()
+        self.hold(group, cpus)
+        return group
+
+    def hold(self, group: Path, cpus: float | None) -> None:
+        """Give the processes of a group so many cores from now on."""
+        quota_us, period_us = cpu_limit(cpus) if cpus is not None else (None, _PERIOD_US)
         if self.version == 2:
-            (group / "cpu.max").write_text(f"{quota_us} {period_us}")
+            (group / "cpu.max").write_text(f"{quota_us or 'max'} {period_us}")
         else:
             (group / "cpu.cfs_period_us").write_text(str(period_us))
-            (group / "cpu.cfs_quota_us").write_text(str(quota_us))
-        return group
+            (group / "cpu.cfs_quota_us").write_text(str(quota_us or -1))
 
     def _hands_down_cpu(self) -> bool:
         return "cpu" in (self.root / "cgroup.subtree_control").read_text().split()

@@ -36,7 +36,7 @@ from paceline.agent.protocol import (
     TaskStarted,
     Tell,
 )
-from paceline.hosts.kind import AgentPipes, Host, HostRequest
+from paceline.hosts.kind import AgentPipes, Condition, Host, HostRequest
 from paceline.train.context import Outcome
 
 TaskScript = Callable[["FakeTask"], None]
@@ -81,11 +81,21 @@ class FakeTask:
 class FakeHost:
     """One host whose tasks follow scripts, by task name."""
 
-    def __init__(self, name: str, scripts: dict[str, TaskScript], stacks: dict[str, str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        scripts: dict[str, TaskScript],
+        stacks: dict[str, str],
+        changes: list[tuple[str, Condition]],
+    ) -> None:
         self.name, self.address, self._scripts, self._stacks = name, "fake", scripts, stacks
+        self._changes = changes
 
     def start_agent(self, log: Path) -> AgentPipes:
         return FakeAgent(self.name, self._scripts, self._stacks)
+
+    def hold_to(self, condition: Condition) -> None:
+        self._changes.append((self.name, condition))
 
 
 class FakeAgent:
@@ -147,10 +157,12 @@ class FakeHosts:
     def __init__(self, scripts: dict[str, TaskScript] | None = None, stacks: dict[str, str] | None = None) -> None:
         """What tasks do, and where they say they are; both by task."""
         self._scripts, self._stacks = scripts or {}, stacks or {}
+        self.changes: list[tuple[str, Condition]] = []
+        """What hosts were held to while they lived, in order."""
 
     def check(self, wanted: Sequence[HostRequest]) -> None:
         """Anything goes."""
 
     @contextmanager
     def open(self, token: str, wanted: Sequence[HostRequest]) -> Iterator[list[Host]]:
-        yield [FakeHost(request.name, self._scripts, self._stacks) for request in wanted]
+        yield [FakeHost(request.name, self._scripts, self._stacks, self.changes) for request in wanted]

@@ -18,6 +18,17 @@ class HostRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Delay added to what the host sends."""
     cpus: float | None = None
     """Cores the host's tasks may use together; None is all of them."""
+    faults: frozenset[str] = frozenset()
+    """What will be done to it while it lives: cut, limit, slow."""
+
+
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
+    """What a living host is held to."""
+
+    linked: bool = True
+    """False: its link is cut, both ways."""
+    link_bits_s: int | None = None
+    cpus: float | None = None
 
 
 class AgentPipes(Protocol):
@@ -40,6 +51,10 @@ class Host(Protocol):
 
     def start_agent(self, log: Path) -> AgentPipes:
         """Start the agent; its own complaints (stderr) go to `log`."""
+        ...
+
+    def hold_to(self, condition: Condition) -> None:
+        """Change it while it lives, within the `faults` it was requested for; RunError if that does not work."""
         ...
 
 

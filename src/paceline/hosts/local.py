@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from paceline.errors import HostError
-from paceline.hosts.kind import AgentPipes, Host, HostRequest
+from paceline.errors import HostError, RunError
+from paceline.hosts.kind import AgentPipes, Condition, Host, HostRequest
 from paceline.hosts.process import ChildAgent, agent_argv
 
 
@@ -17,6 +17,9 @@ class LocalHost(msgspec.Struct):
 
     def start_agent(self, log: Path) -> AgentPipes:
         return ChildAgent(agent_argv(self.name, network="machine"), log)
+
+    def hold_to(self, condition: Condition) -> None:
+        raise RunError(f"{self.name} is a name on this machine and has nothing of its own to change")
 
 
 class LocalHosts:
@@ -34,6 +37,10 @@ class LocalHosts:
             ):
                 if value is not None:
                     raise HostError(f"{flag} needs hosts of their own: add --hosts netns (Linux, root)")
+            for fault in sorted(request.faults):
+                raise HostError(
+                    f"fault '{fault} {request.name} …' needs hosts of their own: add --hosts netns (Linux, root)"
+                )
 
     @contextmanager
     def open(self, token: str, wanted: Sequence[HostRequest]) -> Iterator[list[Host]]:

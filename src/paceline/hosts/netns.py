@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from paceline.errors import HostError
+from paceline.errors import HostError, RunError
 from paceline.hosts import box, cgroup, claim, iproute, keeper, leftovers
-from paceline.hosts.kind import AgentPipes, Host, HostRequest
+from paceline.hosts.kind import AgentPipes, Condition, Host, HostRequest
 from paceline.hosts.process import ChildAgent, agent_argv
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,14}")  # it also names a network interface: 15 characters at most
@@ -26,6 +26,12 @@ class NetnsHost(box.Made):
     def start_agent(self, log: Path) -> AgentPipes:
         argv = agent_argv(self.name, network="host", cgroups=self.cgroups)
         return ChildAgent(enter(self.namespace, argv), log)
+
+    def hold_to(self, condition: Condition) -> None:
+        try:
+            box.change(self, condition)
+        except (iproute.CommandError, OSError) as error:
+            raise RunError(f"{self.name} cannot be changed: {error}") from None
 
 
 class NetnsHosts:
@@ -40,8 +46,11 @@ class NetnsHosts:
         for request in wanted:
             _check_name(request.name, names)
             _check_cpus(request.cpus)
-            if request.link_bits_s is not None and not _kernel_has("tbf rate 1mbit burst 5000 latency 50ms"):
-                raise HostError("--link needs the kernel's tbf queue: load the module sch_tbf, or leave --link out")
+            if "slow" in request.faults:
+                _check_groups("fault slow")
+            asks = "--link" if request.link_bits_s is not None else "fault limit" if "limit" in request.faults else None
+            if asks and not _kernel_has("tbf rate 1mbit burst 5000 latency 50ms"):
+                raise HostError(f"{asks} needs the kernel's tbf queue: load the module sch_tbf, or leave {asks} out")
             if request.latency_s and not _kernel_has("netem delay 1ms"):
                 raise HostError("--latency needs the kernel's netem queue: load sch_netem, or leave --latency out")
 
@@ -82,7 +91,7 @@ def _ask(process: subprocess.Popen[bytes], token: str, wanted: Sequence[HostRequ
     answer = msgspec.json.decode(line, type=keeper.Answer)
     if answer.error:
         raise HostError(answer.error)
-    return [NetnsHost(made.name, made.address, made.namespace, made.cgroups) for made in answer.hosts]
+    return [NetnsHost(**msgspec.structs.asdict(made)) for made in answer.hosts]
 
 
 def _end(process: subprocess.Popen[bytes], hold: claim.Hold | None) -> None:
@@ -130,10 +139,14 @@ def _check_cpus(cpus: float | None) -> None:
         return
     if not cgroup.MIN_CPUS <= cpus < math.inf:
         raise HostError(f"--cpus {cpus:g} is no usable share of a core: give {cgroup.MIN_CPUS} or more, e.g. 0.5")
+    _check_groups("--cpus")
+
+
+def _check_groups(asks: str) -> None:
     hierarchy = cgroup.cpu_hierarchy()
     obstacle = hierarchy.obstacle() if hierarchy else "none is mounted under /sys/fs/cgroup"
     if obstacle:
-        raise HostError(f"--cpus needs a cpu cgroup, but {obstacle}: mount one writable, or leave --cpus out")
+        raise HostError(f"{asks} needs a cpu cgroup, but {obstacle}: mount one writable, or leave {asks} out")
 
 
 @cache

@@ -4,6 +4,7 @@ import msgspec
 
 from paceline.errors import PlanError, unknown
 from paceline.plan.catalog import STRATEGIES, Catalog, WorkloadFacts
+from paceline.plan.faults import check_faults
 from paceline.plan.layout import Layout, TaskPlace, resolve
 from paceline.plan.limits import HostLimits, limits
 from paceline.spec.experiment import RunSpec
@@ -63,12 +64,14 @@ def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
     limit = limited[0] if limited else None
     if not facts.synchronous and limit is not None and limit < layout.workers:
         raise PlanError(f"{limit} updates over {layout.workers} workers leave some without a step: ask for more")
+    places = layout.places()
+    check_faults(spec, places, limit)
     wants_quality = any(rule.kind in ("loss", "accuracy") for rule in spec.stop)
     return RunPlan(
         spec=spec,
         size=size,
         layout=layout,
-        places=layout.places(),
+        places=places,
         synchronous=facts.synchronous,
         updates_per_epoch=updates_per_epoch,
         update_limit=limit,

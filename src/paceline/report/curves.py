@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from paceline.analyze.timeline import downsampled, pace
+from paceline.report.faults import about_faults, mark_faults
 from paceline.report.figure import Figure, Layout, Trace, View, axes, colour, dash, packed
 from paceline.report.html import label
 from paceline.report.material import RunMaterial
@@ -103,10 +104,12 @@ def updates_per_second(run: RunMaterial) -> Figure | None:
             traces.append(_pace_trace(f"steps of {task}", table.filter(pl.col("task") == task), style))
     layout = axes(["per second"], "seconds of training")
     layout["yaxis"]["rangemode"] = "tozero"
+    mark_faults(layout, run.result)
     return Figure(
         key="pace",
         title="Updates per second over time",
-        reading=f"Mean of each of {bins} stretches of the training; dips are where something held the run up.",
+        reading=f"Mean of each of {bins} stretches of the training; dips are where something held the run up."
+        + about_faults(run.result),
         views=[View("", traces, layout)],
     )
 

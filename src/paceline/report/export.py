@@ -13,6 +13,8 @@ from paceline.store.result import Result, encode
 
 _FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r")
 _NAMES = ("task", "host")
+_NUMBERED = ("incidents", "faults")
+"""Lists in which a task or host may come up again."""
 
 
 def as_json(results: Sequence[Result]) -> str:
@@ -74,7 +76,7 @@ def _flat(value: Any, way: str = "") -> Iterator[tuple[str, Any]]:
             yield from _flat(inner, f"{way}.{key}" if way else str(key))
     elif isinstance(value, list) and value and isinstance(value[0], Mapping):
         for number, inner in enumerate(value):
-            name = next((inner[key] for key in _NAMES if way != "incidents" and key in inner), number)
+            name = next((inner[key] for key in _NAMES if way not in _NUMBERED and key in inner), number)
             yield from _flat(inner, f"{way}.{name}")
     elif isinstance(value, list):
         yield way, " ".join(map(str, value))

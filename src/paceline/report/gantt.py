@@ -4,6 +4,7 @@ import polars as pl
 
 from paceline.analyze.phases import PHASE_NAMES
 from paceline.analyze.timeline import Window, phase_shares, windows
+from paceline.report.faults import about_faults, mark_faults
 from paceline.report.figure import PHASE_COLOURS, Figure, Layout, Trace, View, axes, axis, packed
 from paceline.report.html import label
 from paceline.report.material import RunMaterial
@@ -12,6 +13,7 @@ _BARS_PER_VIEW = 1_200
 _MOST_BARS = 2_500
 _SHARE_BINS = 100
 _MOST_TASKS = 8
+_MOST_FAULTS = 4
 _KINDS = (*PHASE_NAMES, "fused")
 
 
@@ -27,7 +29,7 @@ def timeline(run: RunMaterial) -> Figure | None:
         title="Step timeline",
         reading=(
             "Each bar is a phase of a step, all tasks on one clock: drag to zoom to single steps, double-click to go "
-            f"back. Gaps are time that no phase was recorded for.{_about_fused(spans)}"
+            f"back. Gaps are time that no phase was recorded for.{_about_fused(spans)}{about_faults(run.result)}"
         ),
         views=[view for view in views if view.traces],
         height=130 + 44 * max(2, len(tasks)),
@@ -52,13 +54,14 @@ def shares_over_time(run: RunMaterial) -> Figure | None:
     layout = axes([f"{label(task)} %" for task in tasks[:_MOST_TASKS]], "seconds of training")
     for row in range(len(tasks[:_MOST_TASKS])):
         layout[f"yaxis{axis(row)}"] |= {"range": [0, 100], "tickvals": [0, 50, 100]}
+    mark_faults(layout, run.result)
     left_out = f" Shown are {_MOST_TASKS} of {len(tasks)} tasks." if len(tasks) > _MOST_TASKS else ""
     return Figure(
         key="shares",
         title="Phases over the whole run",
         reading=(
             f"The wider a band, the more of the time in that stretch (of {bins}) went into the phase."
-            f"{_about_fused(spans)}{left_out}"
+            f"{_about_fused(spans)}{left_out}{about_faults(run.result)}"
         ),
         views=[View("", traces, layout)],
         height=130 + 110 * len(tasks[:_MOST_TASKS]),
@@ -71,7 +74,16 @@ def _chosen(run: RunMaterial, spans: pl.DataFrame) -> list[Window]:
         return [Window("whole run", float(spans["t_s"].min()), end)]  # type: ignore[arg-type]
     made = max(1, len(run.steps.filter(pl.col("kind") == "step")))
     bars_per_step = len(spans) / made * spans["task"].n_unique()
-    return windows(run.steps, steps_each=max(3, min(30, int(_BARS_PER_VIEW / bars_per_step))))
+    steps_each = max(3, min(30, int(_BARS_PER_VIEW / bars_per_step)))
+    return [*windows(run.steps, steps_each=steps_each), *_around_faults(run, steps_each)]
+
+
+def _around_faults(run: RunMaterial, steps_each: int) -> list[Window]:
+    """Some steps before each of the first faults, and as much time after it."""
+    pace = max(run.result.updates_per_s, 1e-9)
+    half_s = steps_each / pace / 2
+    came = [(fault.what, run.start_s + fault.at_s) for fault in run.result.faults if fault.at_s is not None]
+    return [Window(what, at_s - half_s, at_s + half_s) for what, at_s in came[:_MOST_FAULTS]]
 
 
 def _view(run: RunMaterial, spans: pl.DataFrame, window: Window, tasks: list[str]) -> View:
@@ -94,6 +106,7 @@ def _view(run: RunMaterial, spans: pl.DataFrame, window: Window, tasks: list[str
             "fixedrange": True,
         },
     }
+    mark_faults(layout, run.result)
     return View(window.name, traces, layout)
 
 

@@ -9,6 +9,7 @@ from paceline.analyze.repeats import Group, group_repeats
 from paceline.report import curves, gantt, hosts, workers
 from paceline.report.answer import Answer, answers
 from paceline.report.choose import Chosen, choose
+from paceline.report.faults import faults_sheet
 from paceline.report.figure import Figure
 from paceline.report.material import RunMaterial, machine_of
 from paceline.report.overview import overview
@@ -48,14 +49,14 @@ def gather(title: str, runs: Sequence[RunPaths]) -> Report:
     results = [load_result(paths) for paths in runs]
     machines = {paths.id: machine for paths in runs if (machine := machine_of(paths))}
     groups = group_repeats(results)
-    hosts_sheet = per_host(groups, machines)
+    also = [per_host(groups, machines), faults_sheet(results)]
     return Report(
         title=title,
         results=results,
         groups=groups,
         answers=answers(groups),
         verdicts=verdicts(groups),
-        sheets=[*sheets(groups), *([hosts_sheet] if hosts_sheet.rows else [])],
+        sheets=[*sheets(groups), *(sheet for sheet in also if sheet.rows)],
     )
 
 

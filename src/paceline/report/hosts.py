@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from paceline.analyze.timeline import downsampled, host_rates
+from paceline.report.faults import about_faults, mark_faults
 from paceline.report.figure import Figure, Layout, Trace, View, axes, axis, colour, packed
 from paceline.report.html import label
 from paceline.report.material import RunMaterial
@@ -41,6 +42,7 @@ def host_metrics(run: RunMaterial) -> Figure | None:
             "Solid lines are in or read, dotted ones out or written; the marks below are steps of the first worker "
             "and evaluations, red lines are incidents. 0 is the start of the training; double-click for the start-up."
             + (" The network is the machine's, which all hosts share: it is drawn once." if shared else "")
+            + about_faults(run.result)
         ),
         views=[View("", traces, _layout(run))],
         height=880,
@@ -112,6 +114,7 @@ def _layout(run: RunMaterial) -> Layout:
         {"x": seconds, "yref": "paper", "y": 1, "text": label(_short(what)), "showarrow": False, "yanchor": "bottom"}
         for seconds, what in at[:5]
     ]
+    mark_faults(layout, run.result)
     return layout
 
 

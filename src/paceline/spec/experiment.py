@@ -2,6 +2,7 @@
 
 import msgspec
 
+from paceline.spec.fault import Fault
 from paceline.spec.stop import StopRule
 
 
@@ -23,6 +24,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     repeat: int
     """Which repetition this is, from 1."""
     stop: tuple[StopRule, ...]
+    fault: tuple[Fault, ...]
+    """What is to go wrong on purpose, all of it in this run."""
     eval_every: int | None
     """Updates between evaluations by the chief; None: 100 if a rule needs evaluations, else only at the end."""
     eval_examples: int | None
@@ -58,7 +61,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A request: every tuple but `stop` is an axis, and the runs are the product of the axes."""
+    """A request: every tuple but `stop` and `fault` is an axis, and the runs are the product of the axes."""
 
     workload: tuple[str, ...]
     size: tuple[str | None, ...] = (None,)
@@ -87,10 +90,12 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     trace_every: tuple[int | None, ...] = (None,)
     record: tuple[bool, ...] = (True,)
     stop: tuple[StopRule, ...] = (StopRule("epochs", 1),)
+    fault: tuple[Fault, ...] = ()
     repeat: int = 1
     name: str | None = None
     """Names the sweep; running the same name again finishes what is not done."""
     runs: str = "runs"
 
 
-AXES = tuple(field for field in Experiment.__struct_fields__ if field not in ("stop", "repeat", "name", "runs"))
+_NO_AXES = ("stop", "fault", "repeat", "name", "runs")
+AXES = tuple(field for field in Experiment.__struct_fields__ if field not in _NO_AXES)

@@ -12,6 +12,7 @@ import msgspec
 from paceline import units
 from paceline.errors import SpecError, unknown
 from paceline.spec.experiment import AXES, Experiment
+from paceline.spec.fault import Fault, parse_faults
 from paceline.spec.interval import Interval
 from paceline.spec.stop import StopRule, parse_rules
 
@@ -33,7 +34,7 @@ def experiment(fields: Mapping[str, Any]) -> Experiment:
     for key, value in fields.items():
         if key not in _FIELDS:
             raise SpecError(unknown("field", key, _FIELDS))
-        values[key] = _stop(value) if key == "stop" else _axis(value) if key in AXES else value
+        values[key] = _READ[key](value) if key in _READ else _axis(value) if key in AXES else value
     for field in ("cpus", "checkpoint_every"):  # Numbers, or text with a number in it.
         values |= {field: [_as_text(field, one) for one in values.get(field, [None])]}
     _split_sizes(values)
@@ -123,6 +124,15 @@ def _stop(value: Any) -> tuple[StopRule, ...]:
     if not rules:
         raise SpecError("no stop rule: give at least one, e.g. steps=2000")
     return tuple(rule.checked() if isinstance(rule, StopRule) else parse_rules([str(rule)])[0] for rule in rules)
+
+
+def _faults(value: Any) -> tuple[Fault, ...]:
+    faults = value if isinstance(value, (list, tuple)) else [value]
+    # Written down and read again: one that was made in Python is checked as any other.
+    return parse_faults([str(fault) for fault in faults])
+
+
+_READ: Mapping[str, Callable[[Any], object]] = {"stop": _stop, "fault": _faults}
 
 
 def _readable(error: msgspec.ValidationError) -> str:

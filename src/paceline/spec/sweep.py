@@ -21,7 +21,7 @@ def expand(experiment: Experiment) -> list[RunSpec]:
     for repeat in range(1, experiment.repeat + 1):
         for values in product(*(getattr(experiment, axis) for axis in AXES)):
             chosen = dict(zip(AXES, values, strict=True))
-            runs.append(RunSpec(**chosen, repeat=repeat, stop=experiment.stop))
+            runs.append(RunSpec(**chosen, repeat=repeat, stop=experiment.stop, fault=experiment.fault))
     return list(dict.fromkeys(runs))
 
 

@@ -111,6 +111,27 @@ class Incident(msgspec.Struct, kw_only=True):
     host: str | None = None
 
 
+class FaultResult(msgspec.Struct, kw_only=True):
+    """A fault that was asked for, and what followed from it."""
+
+    what: str
+    task: str | None = None
+    host: str | None = None
+    """Of the task, or hit as a whole."""
+    at_s: float | None = None
+    """Seconds of training until it was caused; None if the run was over before."""
+    over_s: float | None = None
+    """Seconds of training until it was undone; None if it never was."""
+    detected_s: float | None = None
+    """From the fault to the first incident about its task or host."""
+    restarted_s: float | None = None
+    """From the fault until the tasks it cost were at work again."""
+    back_at_speed_s: float | None = None
+    """From the fault until the run went at 90 % of its pace before; 0 if it never was slower, None if never again."""
+    updates_lost: int = 0
+    """Updates that were made and had to be made again."""
+
+
 class Result(msgspec.Struct, kw_only=True):
     run: str
     workload: str
@@ -160,6 +181,8 @@ class Result(msgspec.Struct, kw_only=True):
     """Of a user's own workload that failed: from where its code comes in."""
     traced_steps: int = 0
     """Steps from whose traces the phases of fused steps were divided."""
+    faults: list[FaultResult] = []
+    """What was made to go wrong, by --fault."""
     schema: int = 1
 
     @property

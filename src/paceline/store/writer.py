@@ -126,5 +126,6 @@ def _spec_fields(plan: RunPlan) -> dict[str, Any]:
     fields = {key: value for key, value in msgspec.to_builtins(plan.spec).items() if value is not None}
     del fields["repeat"]
     fields["stop"] = [str(rule) for rule in plan.spec.stop]
+    fields["fault"] = [str(fault) for fault in plan.spec.fault]
     fields["layout"] = str(plan.layout)
     return fields

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from paceline.analyze.comparison import Comparison
-from paceline.analyze.fairness import uneven
+from paceline.analyze.fairness import caused, uneven
 from paceline.analyze.figures import TO_TARGET
 from paceline.analyze.repeats import Group
 from paceline.ui.details import NOTABLE_CORES
@@ -19,7 +19,7 @@ def caveats(comparison: Comparison) -> list[str]:
         *[
             line
             for group, name in zip(comparison.groups, comparison.names, strict=True)
-            for line in (*_unevenness(group, name), *_missed_target(group, name))
+            for line in (*_faults(group, name), *_unevenness(group, name), *_missed_target(group, name))
         ],
         *_shared_machine(comparison),
         *_busy_machine(usable),
@@ -30,6 +30,13 @@ def caveats(comparison: Comparison) -> list[str]:
 def _unpaired(comparison: Comparison) -> Iterator[str]:
     if comparison.pairs and (alone := comparison.unpaired):
         yield f"compared with none, having no counterpart: {', '.join(alone)}"
+
+
+def _faults(group: Group, name: str) -> Iterator[str]:
+    """What was disturbed on purpose says little about how fast it is."""
+    for what, runs in caused(group).items():
+        where = "" if runs == len(group.ok) else f" (in {runs} of {len(group.ok)} runs)"
+        yield f"{name} was disturbed on purpose: {what}{where}"
 
 
 def _unevenness(group: Group, name: str) -> Iterator[str]:

@@ -7,16 +7,19 @@ from rich.text import Text
 
 from paceline.store.result import Result, Verdict, WorkerResult
 from paceline.ui import format as fmt
+from paceline.ui.faults import faults_table
 from paceline.ui.tables import align_right, plain_table, status
 
 NOTABLE_CORES = 0.3
 """Used by others meanwhile: from here on a reader should know."""
 _SHORT_S = 1.0
+_TOLD_ELSEWHERE = ("record", "sample_hz", "fault")
 
 
 def details(result: Result) -> RenderableType:
     """Everything about one run."""
-    return Stack(_head(result), Text(), _workers(result), Text(), _hosts(result), Text(), *_closing(result))
+    faults: list[RenderableType] = [faults_table(result.faults), Text()] if result.faults else []
+    return Stack(_head(result), Text(), _workers(result), Text(), _hosts(result), Text(), *faults, *_closing(result))
 
 
 def _head(result: Result) -> Table:
@@ -24,7 +27,7 @@ def _head(result: Result) -> Table:
     table.add_column(style="dim")
     table.add_column()
     reached = result.reached
-    asked = {k: v for k, v in result.settings.items() if v is not None and k not in ("record", "sample_hz")}
+    asked = {k: v for k, v in result.settings.items() if v is not None and k not in _TOLD_ELSEWHERE}
     rows: list[tuple[str, RenderableType]] = [
         ("run", f"{result.run}   ({result.started_at})"),
         ("status", status(result, with_reason=True)),
@@ -152,6 +155,8 @@ def _notes(result: Result) -> list[str]:
         notes.append("all hosts share this machine: network figures are the machine's, not a host's")
     if result.other_cores_mean > NOTABLE_CORES:
         notes.append(f"other programs used {result.other_cores_mean:.1f} cores of this machine meanwhile")
+    if any(fault.at_s is not None for fault in result.faults):
+        notes.append("it was disturbed on purpose: pace and verdict are those of a disturbed run")
     if result.traced_steps:
         notes.append(
             f"a step is one call of the framework here: its phases are divided as in {result.traced_steps} traces"

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from paceline.plan.place import RunPlan
+from paceline.spec.experiment import RunSpec
 
 _OTHERS = (
     "examples", "lr", "momentum", "threads", "transport", "eval_every", "eval_examples", "checkpoint_every", "latency",
@@ -41,7 +42,12 @@ def plan_table(plans: Sequence[RunPlan]) -> Table:
             str(spec.batch) if plan.trains else "-",
             str(spec.seed),
             str(spec.repeat),
-            " ".join(f"{name} {getattr(spec, name)}" for name in _OTHERS if getattr(spec, name) is not None) or "-",
+            _others(spec) or "-",
             " or ".join(map(str, spec.stop)),
         )
     return table
+
+
+def _others(spec: RunSpec) -> str:
+    plain = [f"{name} {getattr(spec, name)}" for name in _OTHERS if getattr(spec, name) is not None]
+    return " ".join([*plain, *(f"fault '{fault}'" for fault in spec.fault)])

@@ -1,0 +1,180 @@
+"""`--fault` for real: what is asked for happens to whom it should, has its effect, and leaves nothing behind."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import paceline
+from live import LiveRun, RunOne, gone, until
+from paceline.analyze.summary import training_start_s
+from paceline.analyze.timeline import host_rates
+from paceline.hosts import leftovers
+from paceline.hosts.iproute import NAMESPACES
+from paceline.store.paths import find_run
+from paceline.store.result import FaultResult, Result
+from paceline.store.run import StoredRun
+
+SETTLED_S = 0.4
+"""After a fault began: steps that were under way are done by then."""
+
+
+def stored(result: Result) -> StoredRun:
+    directory = Path(result.dir)
+    return StoredRun(find_run(directory.parent, directory.name))
+
+
+def span(fault: FaultResult) -> tuple[float, float]:
+    assert fault.at_s is not None
+    assert fault.over_s is not None
+    return fault.at_s, fault.over_s
+
+
+def step_ends(run: StoredRun, task: str) -> pl.Series:
+    """In seconds of training."""
+    steps = run.steps.filter((pl.col("kind") == "step") & (pl.col("task") == task))
+    return steps["t_s"] + steps["duration_s"] - training_start_s(run)
+
+
+def steps_between(run: StoredRun, task: str, start_s: float, end_s: float) -> int:
+    return len(step_ends(run, task).filter(step_ends(run, task).is_between(start_s, end_s)))
+
+
+def assert_frozen(result: Result, task: str, fault: FaultResult) -> None:
+    """It made no step meanwhile, and some before and after."""
+    (start, end), run = span(fault), stored(result)
+    assert steps_between(run, task, start + SETTLED_S, end) == 0
+    assert steps_between(run, task, 0, start) > 0
+    assert steps_between(run, task, end, result.train_s) > 0
+
+
+def test_a_frozen_worker_stands_still_while_the_others_go_on(run_one: RunOne) -> None:
+    result = run_one(strategy="ps-async", layout="pw w w", stop="seconds=4", fault="freeze w1 for 1.5s at 1s")
+    assert result.status == "ok"
+    (fault,) = result.faults
+    start, end = span(fault)
+    assert 1 <= start < 2
+    assert 1.5 <= end - start < 2.5
+    assert_frozen(result, "w1", fault)
+    for other in ("w0", "w2"):
+        assert steps_between(stored(result), other, start + SETTLED_S, end) > 0
+
+
+def test_a_frozen_host_of_tensorflow_holds_everyone_up_until_it_thaws(run_one: RunOne) -> None:
+    result = run_one(
+        engine="tensorflow", strategy="ps-sync", layout="p w w", stop="seconds=4", fault="freeze h3 for 1.5s at step 50"
+    )
+    assert result.status == "ok"
+    (fault,) = result.faults
+    assert (fault.task, fault.host) == (None, "h3")
+    for task in ("w0", "w1"):
+        assert_frozen(result, task, fault)
+    assert fault.back_at_speed_s is None or fault.back_at_speed_s > 0.5
+
+
+def test_a_killed_worker_ends_the_run_and_the_kill_was_noticed_within_a_second(run_one: RunOne) -> None:
+    result = run_one(strategy="ps-sync", layout="pw w", stop="seconds=60", fault="kill w1 at step 300")
+    assert (result.status, result.reason) == ("failed", "w1 on h2 was killed by SIGKILL")
+    (fault,) = result.faults
+    assert (fault.task, fault.host, fault.over_s) == ("w1", "h2", None)
+    assert fault.detected_s is not None
+    assert 0 <= fault.detected_s < 1
+    assert result.updates >= 300
+
+
+@pytest.fixture(scope="module")
+def shaped(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    """A run whose second host is cut, then its third slowed, then its second limited."""
+    faults = ["cut h2 for 1.5s at 1.5s", "slow h3 to 0.1 cpus for 1.5s at 4.5s", "limit h2 to 2mbit for 1.5s at 7.5s"]
+    (result,) = paceline.run(
+        "logreg", strategy="ps-async", layout="p w w", hosts="netns", link="1gbit", fault=faults,
+        stop="seconds=10.5", runs=str(tmp_path_factory.mktemp("shaped") / "runs"),
+    )  # fmt: skip
+    assert result.status == "ok"
+    assert [fault.what for fault in result.faults] == faults
+    return result
+
+
+def rates(result: Result, host: str, start_s: float, end_s: float) -> pl.DataFrame:
+    run = stored(result)
+    table = host_rates(run.samples).with_columns(t_s=pl.col("t_s") - training_start_s(run))
+    return table.filter((pl.col("host") == host) & pl.col("t_s").is_between(start_s, end_s))
+
+
+def mean_of(result: Result, host: str, figure: str) -> Callable[[float, float], float]:
+    def between(start_s: float, end_s: float) -> float:
+        return float(rates(result, host, start_s, end_s)[figure].mean() or 0.0)  # type: ignore[arg-type]
+
+    return between
+
+
+@pytest.mark.netns
+def test_a_cut_link_carries_nothing_and_is_mended(shaped: Result) -> None:
+    start, end = span(shaped.faults[0])
+    sent = mean_of(shaped, "h2", "external_tx_mb_s")
+    assert sent(0.5, start) > 20 * sent(start + SETTLED_S, end - 0.1)
+    assert steps_between(stored(shaped), "w0", start + SETTLED_S, end) == 0
+    assert steps_between(stored(shaped), "w1", start + SETTLED_S, end) > 0
+    assert steps_between(stored(shaped), "w0", end, shaped.train_s) > 0
+
+
+@pytest.mark.netns
+def test_a_slowed_host_gets_no_more_than_its_share(shaped: Result) -> None:
+    start, end = span(shaped.faults[1])
+    cores = mean_of(shaped, "h3", "cpu_cores")
+    assert cores(start + SETTLED_S, end - 0.1) < 0.13
+    assert cores(0.5, 1.4) > 0.2
+    assert cores(end + SETTLED_S, end + 1.2) > 0.2
+
+
+@pytest.mark.netns
+def test_a_limited_link_carries_no_more_than_its_rate(shaped: Result) -> None:
+    start, end = span(shaped.faults[2])
+    sent = mean_of(shaped, "h2", "external_tx_mb_s")
+    assert 0.05 < sent(start + SETTLED_S, end - 0.1) < 0.25 * 1.1
+    assert sent(end + SETTLED_S, shaped.train_s) > 0.25 * 2
+
+
+@pytest.mark.netns
+def test_a_link_that_stays_cut_is_seen_within_ten_seconds_and_nobody_hangs(run_one: RunOne) -> None:
+    result = run_one(
+        strategy="ps-sync", layout="pw w", hosts="netns", link="1gbit", stop="seconds=60", fault="cut h2 for 50s at 1s"
+    )
+    assert result.reason == "w1 on h2 failed: the connection to ps0 broke while it owed an answer"
+    (fault,) = result.faults
+    assert fault.detected_s is not None
+    assert fault.detected_s < 10
+
+
+@pytest.mark.netns
+def test_a_run_that_ends_while_a_host_is_frozen_leaves_nothing(tmp_path: Path) -> None:
+    run = LiveRun(
+        tmp_path / "runs", "--strategy", "ps-sync", "--layout", "p w w", "--hosts", "netns", "--link", "1gbit",
+        "--stop", "seconds=600", "--name", "caused-ns", "--fault", "freeze h2 for 500s at 1s",
+        "--fault", "slow h3 to 0.5 cpus at 1s", "--fault", "cut h3 for 500s at 1s", "--fault", "kill w1 at 2s",
+    )  # fmt: skip
+    run.wait_until_training()
+    family = run.family()
+    code, result = run.result()
+    assert (code, result["status"]) == (1, "failed")
+    assert "w1 on h3" in result["reason"]
+    assert [fault["over_s"] for fault in result["faults"]] == [None] * 4
+    gone(family, deadline_s=2)
+    assert not [entry for entry in Path(NAMESPACES).iterdir() if "caused-ns" in entry.name]
+    assert not [one for one in leftovers.find() if "caused-ns" in one.name]
+
+
+def test_ctrl_c_while_a_worker_is_frozen_still_ends_in_good_order(tmp_path: Path) -> None:
+    arguments = ["--strategy", "ps-sync", "--layout", "pw w", "--stop", "seconds=600"]
+    run = LiveRun(tmp_path / "runs", *arguments, "--fault", "freeze w1 for 500s at 0.5s")
+    until(lambda: any(event["event"] == "fault" for event in run.events()), "the worker to be frozen")
+    family = run.family()
+    os.kill(run.process.pid, signal.SIGINT)
+    code, result = run.result(timeout_s=12)
+    assert (code, result["status"]) == (130, "aborted")
+    assert result["final"]["loss"] is not None
+    assert result["faults"][0]["over_s"] is not None
+    gone(family, deadline_s=2)
