@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+import fault_table
 import paceline
 from live import RunOne
 from paceline.errors import HostError
@@ -37,3 +38,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if reason and item.get_closest_marker("netns"):
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The faults that were caused, and what they came to."""
+    if fault_table.ROWS:
+        terminalreporter.section("faults")
+        for line in fault_table.table():
+            terminalreporter.write_line(line)

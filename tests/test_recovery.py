@@ -12,7 +12,8 @@ import pytest
 from safetensors.numpy import load_file
 
 import paceline
-from live import LiveRun, RunOne, gone, until
+from fault_table import Watched
+from live import LiveRun, RunOne, until
 from paceline.store.paths import RunPaths
 
 SLOW = pytest.mark.slow
@@ -21,12 +22,9 @@ SLOW = pytest.mark.slow
 def killed(run: LiveRun, victim: str) -> tuple[int, dict[str, Any]]:
     """Kill a task in mid-training; the end of the run, of which nothing must be left."""
     run.wait_until_training()
-    family = run.family()
+    watched = Watched(run, f"kill {victim}")
     run.kill(victim)
-    ended = run.result()
-    gone(family, deadline_s=3)
-    assert not (run.directory / "spool").exists()
-    return ended
+    return watched.ended()
 
 
 def told(run: LiveRun, name: str) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 import paceline
+from fault_table import Watched
 from live import LiveRun, RunOne, gone, until
 from paceline.control import watchdog
 from paceline.hosts import iproute
@@ -44,9 +45,9 @@ def test_a_frozen_task_is_the_odd_one_out_and_all_stacks_are_kept(
         tmp_path / "runs", "--engine", engine, "--strategy", strategy, "--layout", layout, "--stop", "seconds=600"
     )
     run.wait_until_training()
-    family = run.family()
+    watched = Watched(run, f"freeze {victim}")
     frozen = freeze(run, victim)
-    code, result = run.result(timeout_s=40)
+    code, result = watched.ended(timeout_s=40)
     took = time.monotonic() - frozen
     assert (code, result["status"]) == (1, "failed")
     host = next(e["host"] for e in run.events() if e["event"] == "started" and e["task"] == victim)
@@ -61,23 +62,21 @@ def test_a_frozen_task_is_the_odd_one_out_and_all_stacks_are_kept(
         assert "most recent call first" in part
         assert f"/engines/{engine}/" in part
     assert re.search(rf"^-> +{victim} .*stopped, state T$", told, re.MULTILINE)
-    gone(family, deadline_s=2)
 
 
 def test_a_frozen_agent_is_given_up_with_its_tasks(tmp_path: Path) -> None:
     run = LiveRun(tmp_path / "runs", "--strategy", "ps-async", "--layout", "pw w", "--stop", "seconds=600")
     run.wait_until_training()
-    family = run.family()
+    watched = Watched(run, "freeze the agent of w1")
     agent = psutil.Process(run.pid_of("w1")).ppid()
     os.kill(agent, signal.SIGSTOP)
     frozen = time.monotonic()
-    code, result = run.result(timeout_s=40)
+    code, result = watched.ended(timeout_s=40)
     took = time.monotonic() - frozen
     assert (code, result["status"]) == (1, "failed")
     assert result["reason"] == "the agent of h2 is gone: it has not answered for 10 s"
     assert [incident["host"] for incident in result["incidents"]] == ["h2"]
     assert 10 < took < 14
-    gone(family, deadline_s=2)
 
 
 READER = """
@@ -165,16 +164,15 @@ def test_a_cut_link_is_seen_within_ten_seconds_by_whoever_waits(
         "--link", "1gbit", "--stop", "seconds=600", "--name", "cut", "--on-failure", "fail",
     )  # fmt: skip
     run.wait_until_training()
-    family = run.family()
+    watched = Watched(run, "cut h2")
     set_link("cut", "down")
     cut_s = time.monotonic() - run.clock_zero_s
-    code, result = run.result(timeout_s=40)
+    code, result = watched.ended(timeout_s=40)
     assert (code, result["status"]) == (1, "failed")
     assert "lost the connection to" in result["reason"]
     # Who notices first, on this side of the cut or on that, is left to chance.
     assert re.search(r"\bw\d on h2\b|connection to w\d: 10.80.0.2\b", result["reason"])
     assert result["incidents"][0]["t_s"] - cut_s < 10
-    gone(family, deadline_s=2)
     until(lambda: not list(Path(iproute.NAMESPACES).glob("pl-cut-*")), "the end of the namespaces", deadline_s=5)
 
 
