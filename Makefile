@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all bench check docs reports format clean setup
+.PHONY: demo test test-all bench soak check docs reports format clean setup
 
 setup: $(READY)
 
@@ -30,6 +30,11 @@ test-all: check
 
 bench: $(READY)
 	$(BIN)/python -m bench
+
+# Faults at random over many small runs, until something is not as it must be: make soak MINUTES=60 SEED=1
+MINUTES ?= 60
+soak: $(READY)
+	$(BIN)/python -m soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 docs: $(READY)
 	$(BIN)/python docs/support.py

@@ -291,7 +291,7 @@ class Supervisor:
         return self._fail(blame, now_s)
 
     def _may_rejoin(self, task: str) -> bool:
-        has_begun = self._stage is Stage.TRAINING and task in self._ready
+        has_begun = self._stage is Stage.TRAINING and (task in self._ready or task in self._returning)
         return has_begun and task in self._policy.rejoin and self._attempts < self._policy.restarts
 
     def _bring_back(self, task: str, blame: Blame, now_s: float) -> list[Instruction]:
@@ -323,7 +323,7 @@ class Supervisor:
             return []  # Its exit, which follows, decides.
         self._blames.append(blame)
         if self._stage is not Stage.BLAMING:
-            self._restartable = self._stage is Stage.TRAINING
+            self._restartable = self._stage is Stage.TRAINING or self._attempts > 0
             self._enter(Stage.BLAMING, now_s + BLAME_WINDOW_S)
         return []
 

@@ -20,6 +20,7 @@ from paceline.workloads.parameters import Parameters, ParameterShape, Vector
 
 _FORMAT = "paceline-checkpoint-1"
 _VELOCITY = "velocity/"
+_COUNT = re.compile(r"[0-9]{1,18}")
 _NAME = re.compile(r"update-(\d{1,18})\.safetensors")
 
 
@@ -79,7 +80,7 @@ class _Opened:
             self.names = set(self._file.keys())
         except (SafetensorError, OSError) as error:
             raise StoreError(f"{self._path} is no checkpoint: {error}") from None
-        if metadata.get("format") != _FORMAT or not metadata.get("update", "").isdecimal():
+        if metadata.get("format") != _FORMAT or not _COUNT.fullmatch(metadata.get("update", "")):
             raise StoreError(f"{self._path} is no checkpoint to go on from: it does not say which update it is of")
         self.update = int(metadata["update"])
         return self
