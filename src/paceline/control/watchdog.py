@@ -89,7 +89,9 @@ class Watchdog:
         late = {
             name
             for name, worker in self._workers.items()
-            if now - worker.moved_s > worker.allowed_s(self._first_step_s, self._aside_s)
+            # Nobody is late before that, and the median is not for free.
+            if now - worker.moved_s > LEAST_S
+            and now - worker.moved_s > worker.allowed_s(self._first_step_s, self._aside_s)
         }
         everyone = late == self._workers.keys()
         if not late or (self._synchronous and not everyone):
