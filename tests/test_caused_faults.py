@@ -1,6 +1,7 @@
 """`--fault` for real: what is asked for happens to whom it should, has its effect, and leaves nothing behind."""
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -143,7 +144,9 @@ def test_a_link_that_stays_cut_is_seen_within_ten_seconds_and_nobody_hangs(run_o
     result = run_one(
         strategy="ps-sync", layout="pw w", hosts="netns", link="1gbit", stop="seconds=60", fault="cut h2 for 50s at 1s"
     )
-    assert result.reason == "w1 on h2 failed: the connection to ps0 broke while it owed an answer"
+    # Who notices first, on this side of the cut or on that, is left to chance.
+    assert result.reason is not None
+    assert re.search("w1 on h2 failed: lost the connection to ps0|lost the connection to w1", result.reason)
     (fault,) = result.faults
     assert fault.detected_s is not None
     assert fault.detected_s < 10

@@ -331,10 +331,11 @@ def test_what_a_restart_cannot_help_is_not_restarted() -> None:
     for trouble in (sv.AgentLost("h2", "gone"), sv.StoreLost("disk full")):
         supervisor = under(WHOLE)
         supervisor.handle(trouble, 5.0)
-        supervisor.handle(sv.Tick(), 6.0)
+        told = supervisor.handle(sv.Tick(), 6.0)
         for task in TASKS:
-            last = supervisor.handle(sv.TaskExited(task, -9), 6.1)
-        assert end_of(last) is not None
+            told += supervisor.handle(sv.TaskExited(task, -9), 6.1)
+        assert end_of(told) is not None
+        assert not any(isinstance(one, sv.StartTasks) for one in told)
     supervisor = Supervisor(HOSTS, TASKS, 0.0, policy=WHOLE)  # Not even begun.
     for host in HOSTS:
         supervisor.handle(sv.AgentJoined(host), 1.0)

@@ -332,7 +332,7 @@ class Supervisor:
         # min() is stable: among equals the first one reported counts.
         root = min(self._blames, key=lambda blame: blame.rank)
         report = Report(root.line, root.task, root.host)
-        if self._may_start_again(root):
+        if self._may_start_again():
             self._attempts += 1
             if not self._alive:
                 return [report, *self._start_all(now_s)]
@@ -341,10 +341,10 @@ class Supervisor:
         self._end = End("failed", root.line)
         return [report, *self._kill(now_s)]
 
-    def _may_start_again(self, root: Blame) -> bool:
-        """Only what began to train, and only for a task: a lost host or a full disk will not be better next time."""
-        has_begun = self._restartable and root.task is not None
-        return has_begun and self._policy.whole and self._attempts < self._policy.restarts
+    def _may_start_again(self) -> bool:
+        """Only what began to train, and only for tasks: a lost host or a full disk will not be better next time."""
+        only_tasks = all(blame.task is not None for blame in self._blames)
+        return self._restartable and only_tasks and self._policy.whole and self._attempts < self._policy.restarts
 
     def _kill(self, now_s: float) -> list[Instruction]:
         if not self._alive:

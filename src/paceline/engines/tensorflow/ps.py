@@ -187,7 +187,7 @@ class ParameterServerWorker:
         """
         self._first_update = beginning.update
         blank = self._model.blank(self._job.batch)
-        with suppress(tf.errors.FailedPreconditionError):
+        with suppress(tf.errors.FailedPreconditionError, tf.errors.NotFoundError):  # Reads say this, gathers that.
             self._run(*blank.inputs, blank.target)
         if not self._job.is_chief:
             self._session.run(self._warm)
