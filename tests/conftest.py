@@ -7,6 +7,7 @@ import pytest
 
 import fault_table
 import paceline
+import whole_suite
 from live import RunOne
 from paceline.errors import HostError
 from paceline.hosts.kind import HostRequest
@@ -36,6 +37,8 @@ def run_one(tmp_path: Path) -> RunOne:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     reason = why_no_netns()
     for item in items:
+        if whole_suite.is_one(item.nodeid):
+            item.add_marker(pytest.mark.slow)
         if reason and item.get_closest_marker("netns"):
             item.add_marker(pytest.mark.skip(reason=reason))
 

@@ -53,13 +53,13 @@ def test_a_worker_of_an_asynchronous_run_comes_back(tmp_path: Path, layout: str,
 
 
 def test_a_worker_of_a_synchronous_run_comes_back_to_its_step(tmp_path: Path) -> None:
-    fields = {"strategy": "ps-sync", "layout": "pw w w", "stop": "steps=2500", "momentum": "0.5"}
+    fields = {"strategy": "ps-sync", "layout": "pw w w", "stop": "steps=1500", "momentum": "0.5"}
     (whole,) = paceline.run("logreg", runs=str(tmp_path / "whole"), **fields)
     flags = [part for key in ("strategy", "layout", "stop") for part in (f"--{key}", fields[key])]
     run = LiveRun(tmp_path / "cut", *flags, "--set", "momentum=0.5", "--on-failure", "restart")
     code, result = killed(run, "w1")
-    assert (code, result["status"], result["updates"], result["tainted"]) == (0, "ok", 2500, False)
-    assert [worker["steps"] for worker in result["workers"]] == [2500] * 3
+    assert (code, result["status"], result["updates"], result["tainted"]) == (0, "ok", 1500, False)
+    assert [worker["steps"] for worker in result["workers"]] == [1500] * 3
     expected, found = (load_file(Path(d) / "checkpoints" / "final.safetensors") for d in (whole.dir, result["dir"]))
     assert max(float(np.abs(expected[name] - found[name]).max()) for name in expected) < 1e-5
 
@@ -67,7 +67,7 @@ def test_a_worker_of_a_synchronous_run_comes_back_to_its_step(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("engine", "strategy", "layout", "victim", "steps"),
     [
-        ("torch", "ps-async", "p w w", "ps0", 15000),
+        ("torch", "ps-async", "p w w", "ps0", 10000),
         ("torch", "allreduce", "w w", "w1", 1500),
         ("tensorflow", "ps-sync", "pw w", "w1", 600),
         pytest.param("torch", "single", "w", "w0", 8000, marks=SLOW),
