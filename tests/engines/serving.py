@@ -100,6 +100,16 @@ def client(address: str, secrets: dict[str, str] | None, name: str = "w0") -> "z
     return dealer
 
 
+def hear_out(worker: "zmq.Socket[bytes]") -> None:
+    """Take all answers, until none comes any more.
+
+    libzmq 4.3.5 aborts the whole process (`!_io_error`) if a peer goes while it has stopped reading from it, which it
+    does when more is waiting than fits.
+    """
+    while worker.poll(300):
+        worker.recv_multipart()
+
+
 def is_served(worker: "zmq.Socket[bytes]") -> Reply:
     """A pull and a push of zeros, as a worker makes them; what the push was told."""
     worker.send(Request(Op.PULL).head())
