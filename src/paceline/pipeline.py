@@ -17,7 +17,7 @@ from paceline.analyze.summary import summarize
 from paceline.control.execute import Watch, execute, host_requests
 from paceline.control.interrupts import Interrupts, listen
 from paceline.control.moment import Moment
-from paceline.control.resumption import Resumption, last_checkpoint, steps_until
+from paceline.control.resumption import Resumption, resumption_of
 from paceline.data import registry as data
 from paceline.data.dataset import Ready
 from paceline.engines.registry import ENGINES
@@ -29,7 +29,6 @@ from paceline.spec.experiment import Experiment
 from paceline.spec.load import experiment as request_of
 from paceline.spec.load import load_toml
 from paceline.spec.sweep import expand, key
-from paceline.store.events import Event
 from paceline.store.paths import RunPaths, check_writable, runs_of_sweep
 from paceline.store.result import Result
 from paceline.store.run import StoredRun
@@ -107,33 +106,15 @@ def run(
 
 def resume(paths: RunPaths, view: View, say: Callable[[str], None] = lambda _line: None) -> Result:
     """Go on with a run that was cut short, as a run of its own: what the other left stays as it is."""
-    start, created = resumption(paths)
+    start, trained_on = resumption_of(paths), load_result(paths).data
     (one,) = plan(request_of(load_toml(paths.spec)))
     check_writable(paths.runs)
     ready = _ensure(one.spec.workload, _workload(one).dataset, say)
-    if ready.source != created["data"]:
-        raise StoreError(f"run {paths.id} was trained on other data ({created['data']}) than there is ({ready.source})")
+    if ready.source != trained_on:
+        raise StoreError(f"run {paths.id} was trained on other data ({trained_on}) than there is ({ready.source})")
     name = re.sub(r"-\d+$", "", paths.id)
     with listen() as interrupts, view(one, 1, 1) as watch:
         return _run_one(one, ready, paths.runs, name, watch, interrupts, start)
-
-
-def resumption(paths: RunPaths) -> tuple[Resumption, Event]:
-    """Where a run can go on, and what it was; StoreError in a line if it cannot."""
-    result, run = load_result(paths), StoredRun(paths)
-    if result.status not in ("aborted", "failed"):
-        raise StoreError(f"run {paths.id} ended {result.status}: only one that failed or was aborted can be resumed")
-    found = last_checkpoint(paths)
-    if not found:
-        raise StoreError(f"run {paths.id} left no checkpoint to go on from: make runs with --checkpoint-every")
-    path, update = found
-    created = run.first("created") or {}
-    before: dict[str, int] = (created.get("resumed") or {}).get("steps", {})
-    steps = steps_until(run.steps, update)
-    steps = {task: steps.get(task, 0) + before.get(task, 0) for task in {*steps, *before}}
-    trained_s = result.train_s + (created.get("resumed") or {}).get("trained_s", 0.0)
-    start = Resumption(checkpoint=str(path.absolute()), update=update, steps=steps, trained_s=trained_s, run=paths.id)
-    return start, created
 
 
 def catalog(asked: Iterable[str] = ()) -> Catalog:

@@ -16,7 +16,7 @@ from paceline.control import vigil, watchdog
 from paceline.control.execute import execute
 from paceline.control.interrupts import Interrupts
 from paceline.control.moment import Moment
-from paceline.control.supervisor import End
+from paceline.control.vocabulary import End
 from paceline.data.dataset import Ready
 from paceline.hosts.fake import WAITING, FakeHosts, FakeTask, TaskScript, finish, serve_until_told
 from paceline.hosts.kind import Condition
@@ -139,13 +139,13 @@ def test_an_agent_that_falls_silent_is_lost_and_named(
 def test_agents_are_not_lost_because_the_controller_was_held_up(
     plan: RunPlan, writer: RunWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vigil, "AGENT_PATIENCE_S", 1.5)
+    monkeypatch.setattr(vigil, "AGENT_PATIENCE_S", 2.5)
     turns: list[float] = []
     done = threading.Event()
 
     def hold_up(moment: Moment) -> None:
         if moment.opened_ns and len(turns) < 2:
-            time.sleep(2.0)  # the fault itself
+            time.sleep(3.0)  # the fault itself: longer than the patience, but each counts as one look of a second
             turns.append(moment.elapsed_s)
             if len(turns) == 2:
                 done.set()

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.control import supervisor as sv
-from paceline.control.supervisor import Supervisor
+from paceline.control import vocabulary as say
+from paceline.control.supervisor import HALT_DEADLINE_S, STARTUP_DEADLINE_S, Supervisor
 from paceline.train.context import Outcome
 
 TASKS = {"ps0": "h1", "w0": "h1", "w1": "h2"}
@@ -17,143 +17,143 @@ HOSTS = ("h1", "h2")
 def started() -> Supervisor:
     supervisor = Supervisor(HOSTS, TASKS, 0.0)
     for host in HOSTS:
-        supervisor.handle(sv.AgentJoined(host), 1.0)
+        supervisor.handle(say.AgentJoined(host), 1.0)
     return supervisor
 
 
 def training() -> Supervisor:
     supervisor = started()
     for task in TASKS:
-        supervisor.handle(sv.TaskBound(task, {}), 2.0)
+        supervisor.handle(say.TaskBound(task, {}), 2.0)
     for task in TASKS:
-        supervisor.handle(sv.TaskReady(task), 3.0)
+        supervisor.handle(say.TaskReady(task), 3.0)
     return supervisor
 
 
-def done(task: str, **fields: int | bool) -> sv.TaskFinished:
-    return sv.TaskFinished(task, Outcome(**{"steps": 5, **fields}))  # type: ignore[arg-type]
+def done(task: str, **fields: int | bool) -> say.TaskFinished:
+    return say.TaskFinished(task, Outcome(**{"steps": 5, **fields}))  # type: ignore[arg-type]
 
 
-def end_of(instructions: list[sv.Instruction]) -> sv.End | None:
-    return next((one for one in instructions if isinstance(one, sv.End)), None)
+def end_of(instructions: list[say.Instruction]) -> say.End | None:
+    return next((one for one in instructions if isinstance(one, say.End)), None)
 
 
 def test_tasks_start_when_all_agents_are_there() -> None:
     supervisor = Supervisor(HOSTS, TASKS, 0.0)
-    assert supervisor.handle(sv.AgentJoined("h1"), 1.0) == []
-    assert supervisor.handle(sv.AgentJoined("h2"), 1.0) == [sv.StartTasks(("ps0", "w0", "w1"))]
+    assert supervisor.handle(say.AgentJoined("h1"), 1.0) == []
+    assert supervisor.handle(say.AgentJoined("h2"), 1.0) == [say.StartTasks(("ps0", "w0", "w1"))]
 
 
 def test_the_barrier_opens_when_the_last_task_is_ready_whatever_the_order() -> None:
     for order in permutations(TASKS):
         supervisor = started()
-        said = [supervisor.handle(sv.TaskBound(task, {"p": task}), 2.0) for task in order]
+        said = [supervisor.handle(say.TaskBound(task, {"p": task}), 2.0) for task in order]
         assert said[:2] == [[], []]
-        assert said[2] == [sv.Introduce(tuple(TASKS), {task: {"p": task} for task in order})]
-        said = [supervisor.handle(sv.TaskReady(task), 3.0) for task in order]
-        assert said == [[], [], [sv.OpenBarrier(tuple(TASKS))]]
+        assert said[2] == [say.Introduce(tuple(TASKS), {task: {"p": task} for task in order})]
+        said = [supervisor.handle(say.TaskReady(task), 3.0) for task in order]
+        assert said == [[], [], [say.OpenBarrier(tuple(TASKS))]]
 
 
 def test_a_run_whose_workers_finish_is_ok_and_servers_are_told() -> None:
     supervisor = training()
     assert supervisor.handle(done("w0"), 10.0) == []
-    assert supervisor.handle(done("w1"), 10.0) == [sv.AskToHalt(("ps0",))]
-    supervisor.handle(sv.TaskExited("w0", 0), 10.1)
-    supervisor.handle(sv.TaskExited("w1", 0), 10.1)
+    assert supervisor.handle(done("w1"), 10.0) == [say.AskToHalt(("ps0",))]
+    supervisor.handle(say.TaskExited("w0", 0), 10.1)
+    supervisor.handle(say.TaskExited("w1", 0), 10.1)
     supervisor.handle(done("ps0"), 10.2)
-    assert supervisor.handle(sv.TaskExited("ps0", 0), 10.3) == [sv.End("ok")]
+    assert supervisor.handle(say.TaskExited("ps0", 0), 10.3) == [say.End("ok")]
 
 
 def test_a_server_that_does_not_hear_is_killed_and_the_run_is_still_ok() -> None:
     supervisor = training()
     for task in ("w0", "w1"):
         supervisor.handle(done(task), 10.0)
-        supervisor.handle(sv.TaskExited(task, 0), 10.0)
-    assert supervisor.handle(sv.Tick(), 12.0) == []
-    assert supervisor.handle(sv.Tick(), 14.0) == [sv.KillTasks(("ps0",))]
-    assert supervisor.handle(sv.TaskExited("ps0", -9), 14.1) == [sv.End("ok")]
+        supervisor.handle(say.TaskExited(task, 0), 10.0)
+    assert supervisor.handle(say.Tick(), 12.0) == []
+    assert supervisor.handle(say.Tick(), 14.0) == [say.KillTasks(("ps0",))]
+    assert supervisor.handle(say.TaskExited("ps0", -9), 14.1) == [say.End("ok")]
 
 
 def test_a_killed_worker_is_named_with_host_and_signal_and_the_rest_is_killed() -> None:
     supervisor = training()
-    assert supervisor.handle(sv.TaskExited("w1", -9), 10.0) == []
-    said = supervisor.handle(sv.Tick(), 10.8)
+    assert supervisor.handle(say.TaskExited("w1", -9), 10.0) == []
+    said = supervisor.handle(say.Tick(), 10.8)
     assert said == [
-        sv.Report("w1 on h2 was killed by SIGKILL", "w1", "h2"),
-        sv.KillTasks(("ps0", "w0")),
+        say.Report("w1 on h2 was killed by SIGKILL", "w1", "h2"),
+        say.KillTasks(("ps0", "w0")),
     ]
-    supervisor.handle(sv.TaskExited("w0", -9), 10.9)
-    assert supervisor.handle(sv.TaskExited("ps0", -9), 11.0) == [sv.End("failed", "w1 on h2 was killed by SIGKILL")]
+    supervisor.handle(say.TaskExited("w0", -9), 10.9)
+    assert supervisor.handle(say.TaskExited("ps0", -9), 11.0) == [say.End("failed", "w1 on h2 was killed by SIGKILL")]
 
 
 def test_the_killed_one_is_blamed_though_others_complain_first() -> None:
     supervisor = training()
-    supervisor.handle(sv.TaskFailed("w0", "connection reset"), 10.0)
-    supervisor.handle(sv.TaskExited("w0", 1), 10.05)
-    supervisor.handle(sv.TaskExited("ps0", -11), 10.2)
-    said = supervisor.handle(sv.Tick(), 11.0)
-    assert said[0] == sv.Report("ps0 on h1 was killed by SIGSEGV", "ps0", "h1")
+    supervisor.handle(say.TaskFailed("w0", "connection reset"), 10.0)
+    supervisor.handle(say.TaskExited("w0", 1), 10.05)
+    supervisor.handle(say.TaskExited("ps0", -11), 10.2)
+    said = supervisor.handle(say.Tick(), 11.0)
+    assert said[0] == say.Report("ps0 on h1 was killed by SIGSEGV", "ps0", "h1")
 
 
 def test_a_task_that_fails_alone_is_quoted() -> None:
     supervisor = training()
-    supervisor.handle(sv.TaskFailed("w0", "ValueError: no"), 10.0)
-    supervisor.handle(sv.TaskExited("w0", 1), 10.0)
-    assert supervisor.handle(sv.Tick(), 11.0)[0] == sv.Report("w0 on h1 failed: ValueError: no", "w0", "h1")
+    supervisor.handle(say.TaskFailed("w0", "ValueError: no"), 10.0)
+    supervisor.handle(say.TaskExited("w0", 1), 10.0)
+    assert supervisor.handle(say.Tick(), 11.0)[0] == say.Report("w0 on h1 failed: ValueError: no", "w0", "h1")
 
 
 def test_out_of_memory_is_named() -> None:
     supervisor = training()
-    supervisor.handle(sv.TaskExited("w0", -9, oom=True), 10.0)
-    assert supervisor.handle(sv.Tick(), 11.0)[0] == sv.Report("w0 on h1 was killed: out of memory", "w0", "h1")
+    supervisor.handle(say.TaskExited("w0", -9, oom=True), 10.0)
+    assert supervisor.handle(say.Tick(), 11.0)[0] == say.Report("w0 on h1 was killed: out of memory", "w0", "h1")
 
 
 def test_a_lost_agent_ends_the_run() -> None:
     supervisor = training()
-    supervisor.handle(sv.AgentLost("h2", "its pipe closed"), 10.0)
-    said = supervisor.handle(sv.Tick(), 11.0)
-    assert said[0] == sv.Report("the agent of h2 is gone: its pipe closed", None, "h2")
-    assert end_of(supervisor.handle(sv.Tick(), 15.0)) == sv.End("failed", "the agent of h2 is gone: its pipe closed")
+    supervisor.handle(say.AgentLost("h2", "its pipe closed"), 10.0)
+    said = supervisor.handle(say.Tick(), 11.0)
+    assert said[0] == say.Report("the agent of h2 is gone: its pipe closed", None, "h2")
+    assert end_of(supervisor.handle(say.Tick(), 15.0)) == say.End("failed", "the agent of h2 is gone: its pipe closed")
 
 
 def test_a_stuck_task_fails_the_run_in_the_words_it_was_found_with() -> None:
     supervisor = training()
-    supervisor.handle(sv.TaskStuck("w1", "w1 on h2 is stuck"), 10.0)
-    assert supervisor.handle(sv.Tick(), 11.0) == [
-        sv.Report("w1 on h2 is stuck", "w1", "h2"),
-        sv.KillTasks(("ps0", "w0", "w1")),
+    supervisor.handle(say.TaskStuck("w1", "w1 on h2 is stuck"), 10.0)
+    assert supervisor.handle(say.Tick(), 11.0) == [
+        say.Report("w1 on h2 is stuck", "w1", "h2"),
+        say.KillTasks(("ps0", "w0", "w1")),
     ]
 
 
 def test_a_stuck_task_that_may_rejoin_is_killed_and_comes_back() -> None:
-    policy = sv.Policy(rejoin=frozenset({"w1"}), restarts=1)
+    policy = say.Policy(rejoin=frozenset({"w1"}), restarts=1)
     supervisor = Supervisor(HOSTS, TASKS, 0.0, policy=policy)
     for host in HOSTS:
-        supervisor.handle(sv.AgentJoined(host), 1.0)
+        supervisor.handle(say.AgentJoined(host), 1.0)
     for task in TASKS:
-        supervisor.handle(sv.TaskBound(task, {}), 2.0)
+        supervisor.handle(say.TaskBound(task, {}), 2.0)
     for task in TASKS:
-        supervisor.handle(sv.TaskReady(task), 3.0)
-    assert supervisor.handle(sv.TaskStuck("w1", "w1 on h2 is stuck"), 10.0) == [
-        sv.Report("w1 on h2 is stuck", "w1", "h2"),
-        sv.KillTasks(("w1",)),
+        supervisor.handle(say.TaskReady(task), 3.0)
+    assert supervisor.handle(say.TaskStuck("w1", "w1 on h2 is stuck"), 10.0) == [
+        say.Report("w1 on h2 is stuck", "w1", "h2"),
+        say.KillTasks(("w1",)),
     ]
-    assert sv.StartTasks(("w1",), 1, whole=False) in supervisor.handle(sv.TaskExited("w1", -9), 10.1)
+    assert say.StartTasks(("w1",), 1, whole=False) in supervisor.handle(say.TaskExited("w1", -9), 10.1)
 
 
 def test_tasks_that_went_with_their_agent_are_not_waited_for() -> None:
     supervisor = training()
-    supervisor.handle(sv.AgentLost("h2", "silent"), 10.0)
-    assert sv.KillTasks(("ps0", "w0")) in supervisor.handle(sv.Tick(), 11.0)
-    supervisor.handle(sv.TaskExited("w0", -9), 11.1)
-    assert end_of(supervisor.handle(sv.TaskExited("ps0", -9), 11.1))
+    supervisor.handle(say.AgentLost("h2", "silent"), 10.0)
+    assert say.KillTasks(("ps0", "w0")) in supervisor.handle(say.Tick(), 11.0)
+    supervisor.handle(say.TaskExited("w0", -9), 11.1)
+    assert end_of(supervisor.handle(say.TaskExited("ps0", -9), 11.1))
 
 
 def test_a_start_that_takes_too_long_names_who_is_missing() -> None:
     supervisor = started()
-    supervisor.handle(sv.TaskBound("w0", {}), 2.0)
-    said = supervisor.handle(sv.Tick(), sv.STARTUP_DEADLINE_S + 1)
-    assert isinstance(said[0], sv.Report)
+    supervisor.handle(say.TaskBound("w0", {}), 2.0)
+    said = supervisor.handle(say.Tick(), STARTUP_DEADLINE_S + 1)
+    assert isinstance(said[0], say.Report)
     assert "ps0 on h1, w1 on h2" in said[0].what
 
 
@@ -162,68 +162,70 @@ def test_a_worker_without_a_step_makes_the_run_not_ok() -> None:
     supervisor.handle(done("w0"), 10.0)
     supervisor.handle(done("w1", steps=0), 10.0)
     supervisor.handle(done("ps0"), 10.0)
-    ends = [end_of(supervisor.handle(sv.TaskExited(task, 0), 11.0)) for task in TASKS]
-    assert ends[-1] == sv.End("failed", "w1 on h2 made no step")
+    ends = [end_of(supervisor.handle(say.TaskExited(task, 0), 11.0)) for task in TASKS]
+    assert ends[-1] == say.End("failed", "w1 on h2 made no step")
 
 
 def test_a_loss_that_is_no_number_is_diverged() -> None:
     supervisor = training()
     for task in TASKS:
         supervisor.handle(done(task, diverged=task == "w0"), 10.0)
-    end = [end_of(supervisor.handle(sv.TaskExited(task, 0), 11.0)) for task in TASKS][-1]
+    end = [end_of(supervisor.handle(say.TaskExited(task, 0), 11.0)) for task in TASKS][-1]
     assert end
     assert end.status == "diverged"
 
 
 def test_ctrl_c_halts_in_good_order_and_a_second_one_kills() -> None:
     supervisor = training()
-    first = supervisor.handle(sv.Interrupted(), 10.0)
-    assert sv.AskToHalt(("w0", "w1")) in first
-    assert supervisor.handle(sv.Interrupted(), 10.5) == [sv.KillTasks(("ps0", "w0", "w1"))]
+    first = supervisor.handle(say.Interrupted(), 10.0)
+    assert say.AskToHalt(("w0", "w1")) in first
+    assert supervisor.handle(say.Interrupted(), 10.5) == [say.KillTasks(("ps0", "w0", "w1"))]
     for task in ("ps0", "w0"):
-        supervisor.handle(sv.TaskExited(task, -9), 11.0)
-    assert end_of(supervisor.handle(sv.TaskExited("w1", -9), 11.0)) == sv.End("aborted", "interrupted by the user")
+        supervisor.handle(say.TaskExited(task, -9), 11.0)
+    assert end_of(supervisor.handle(say.TaskExited("w1", -9), 11.0)) == say.End("aborted", "interrupted by the user")
 
 
 def test_ctrl_c_that_is_not_heard_kills_within_its_deadline() -> None:
     supervisor = training()
-    supervisor.handle(sv.Interrupted(), 10.0)
-    assert supervisor.handle(sv.Tick(), 10.0 + sv.HALT_DEADLINE_S) == [sv.KillTasks(("ps0", "w0", "w1"))]
-    assert end_of(supervisor.handle(sv.Tick(), 30.0)) == sv.End("aborted", "interrupted by the user")
+    supervisor.handle(say.Interrupted(), 10.0)
+    assert supervisor.handle(say.Tick(), 10.0 + HALT_DEADLINE_S) == [say.KillTasks(("ps0", "w0", "w1"))]
+    assert end_of(supervisor.handle(say.Tick(), 30.0)) == say.End("aborted", "interrupted by the user")
 
 
 def test_ctrl_c_before_anything_runs_ends_at_once() -> None:
-    assert Supervisor(HOSTS, TASKS, 0.0).handle(sv.Interrupted(), 0.1) == [sv.End("aborted", "interrupted by the user")]
+    assert Supervisor(HOSTS, TASKS, 0.0).handle(say.Interrupted(), 0.1) == [
+        say.End("aborted", "interrupted by the user")
+    ]
 
 
 _task = st.sampled_from(sorted(TASKS))
 _event = st.one_of(
-    st.builds(sv.AgentJoined, st.sampled_from(HOSTS)),
-    st.builds(sv.AgentLost, st.sampled_from(HOSTS), st.just("gone")),
-    st.builds(sv.TaskBound, _task, st.just({})),
-    st.builds(sv.TaskReady, _task),
-    st.builds(sv.TaskFailed, _task, st.just("no")),
-    st.builds(sv.TaskExited, _task, st.sampled_from([0, 1, -9])),
-    st.builds(sv.TaskStuck, st.none() | _task, st.just("stuck")),
+    st.builds(say.AgentJoined, st.sampled_from(HOSTS)),
+    st.builds(say.AgentLost, st.sampled_from(HOSTS), st.just("gone")),
+    st.builds(say.TaskBound, _task, st.just({})),
+    st.builds(say.TaskReady, _task),
+    st.builds(say.TaskFailed, _task, st.just("no")),
+    st.builds(say.TaskExited, _task, st.sampled_from([0, 1, -9])),
+    st.builds(say.TaskStuck, st.none() | _task, st.just("stuck")),
     st.builds(done, _task),
-    st.just(sv.Interrupted()),
-    st.just(sv.Tick()),
+    st.just(say.Interrupted()),
+    st.just(say.Tick()),
 )
 
 
 @settings(max_examples=1000)
 @given(st.lists(st.tuples(_event, st.floats(0.01, 2.0)), max_size=40), st.booleans())
-def test_whatever_happens_the_run_ends_once_and_never_hangs(script: list[tuple[sv.Event, float]], late: bool) -> None:
+def test_whatever_happens_the_run_ends_once_and_never_hangs(script: list[tuple[say.Event, float]], late: bool) -> None:
     supervisor, now, ends = (training() if late else Supervisor(HOSTS, TASKS, 0.0)), 5.0, 0
     for event, pause in script:
         now += pause
         ends += end_of(supervisor.handle(event, now)) is not None
     if not supervisor.ended:
         # Every agent gone and time passing must be enough, whatever came before.
-        ends += end_of(supervisor.handle(sv.AgentLost("h1", "gone"), now)) is not None
+        ends += end_of(supervisor.handle(say.AgentLost("h1", "gone"), now)) is not None
         for _ in range(4):
-            now += sv.STARTUP_DEADLINE_S
-            ends += end_of(supervisor.handle(sv.Tick(), now)) is not None
+            now += STARTUP_DEADLINE_S
+            ends += end_of(supervisor.handle(say.Tick(), now)) is not None
     assert supervisor.ended
     assert ends == 1
 
@@ -231,82 +233,82 @@ def test_whatever_happens_the_run_ends_once_and_never_hangs(script: list[tuple[s
 @pytest.mark.parametrize("number", [9, 15, 64, 200])
 def test_every_signal_has_a_name(number: int) -> None:
     supervisor = training()
-    supervisor.handle(sv.TaskExited("w0", -number), 10.0)
-    said = supervisor.handle(sv.Tick(), 11.0)[0]
-    assert isinstance(said, sv.Report)
+    supervisor.handle(say.TaskExited("w0", -number), 10.0)
+    said = supervisor.handle(say.Tick(), 11.0)[0]
+    assert isinstance(said, say.Report)
     assert "signal" in said.what.lower() or "SIG" in said.what
 
 
 # ---- restarts ----
 
-REJOIN = sv.Policy(rejoin=frozenset({"w0", "w1"}), restarts=2)
-WHOLE = sv.Policy(whole=True, restarts=2)
+REJOIN = say.Policy(rejoin=frozenset({"w0", "w1"}), restarts=2)
+WHOLE = say.Policy(whole=True, restarts=2)
 
 
-def under(policy: sv.Policy) -> Supervisor:
+def under(policy: say.Policy) -> Supervisor:
     supervisor = Supervisor(HOSTS, TASKS, 0.0, policy=policy)
     for host in HOSTS:
-        supervisor.handle(sv.AgentJoined(host), 1.0)
+        supervisor.handle(say.AgentJoined(host), 1.0)
     for task in TASKS:
-        supervisor.handle(sv.TaskBound(task, {"at": task}), 2.0)
+        supervisor.handle(say.TaskBound(task, {"at": task}), 2.0)
     for task in TASKS:
-        supervisor.handle(sv.TaskReady(task), 3.0)
+        supervisor.handle(say.TaskReady(task), 3.0)
     return supervisor
 
 
 def test_a_worker_that_may_rejoin_is_started_again_at_once_and_the_others_are_left_alone() -> None:
     supervisor = under(REJOIN)
-    assert supervisor.handle(sv.TaskExited("w1", -9), 5.0) == [
-        sv.Report("w1 on h2 was killed by SIGKILL", "w1", "h2"),
-        sv.StartTasks(("w1",), 1, whole=False),
+    assert supervisor.handle(say.TaskExited("w1", -9), 5.0) == [
+        say.Report("w1 on h2 was killed by SIGKILL", "w1", "h2"),
+        say.StartTasks(("w1",), 1, whole=False),
     ]
-    (introduced,) = supervisor.handle(sv.TaskBound("w1", {"at": "new"}), 6.0)
-    assert introduced == sv.Introduce(("w1",), {"ps0": {"at": "ps0"}, "w0": {"at": "w0"}, "w1": {"at": "new"}})
-    assert supervisor.handle(sv.TaskReady("w1"), 7.0) == [sv.OpenBarrier(("w1",), 1)]
-    assert supervisor.handle(sv.Tick(), 1e6) == []
+    (introduced,) = supervisor.handle(say.TaskBound("w1", {"at": "new"}), 6.0)
+    assert introduced == say.Introduce(("w1",), {"ps0": {"at": "ps0"}, "w0": {"at": "w0"}, "w1": {"at": "new"}})
+    assert supervisor.handle(say.TaskReady("w1"), 7.0) == [say.OpenBarrier(("w1",), 1)]
+    assert supervisor.handle(say.Tick(), 1e6) == []
     for task in ("w0", "w1"):
         supervisor.handle(done(task), 8.0)
-        supervisor.handle(sv.TaskExited(task, 0), 8.0)
+        supervisor.handle(say.TaskExited(task, 0), 8.0)
     supervisor.handle(done("ps0"), 8.1)
-    assert supervisor.handle(sv.TaskExited("ps0", 0), 8.2) == [sv.End("ok")]
+    assert supervisor.handle(say.TaskExited("ps0", 0), 8.2) == [say.End("ok")]
 
 
 def test_a_workers_own_error_brings_it_back_as_well_and_is_told() -> None:
     supervisor = under(REJOIN)
-    assert supervisor.handle(sv.TaskFailed("w0", "it broke"), 5.0) == []
-    report, start = supervisor.handle(sv.TaskExited("w0", 1), 5.1)
-    assert report == sv.Report("w0 on h1 failed: it broke", "w0", "h1")
-    assert start == sv.StartTasks(("w0",), 1, whole=False)
+    assert supervisor.handle(say.TaskFailed("w0", "it broke"), 5.0) == []
+    report, start = supervisor.handle(say.TaskExited("w0", 1), 5.1)
+    assert report == say.Report("w0 on h1 failed: it broke", "w0", "h1")
+    assert start == say.StartTasks(("w0",), 1, whole=False)
 
 
 def test_after_so_many_restarts_the_next_death_ends_the_run() -> None:
     supervisor = under(REJOIN)
     for attempt in (1, 2):
-        assert sv.StartTasks(("w1",), attempt, whole=False) in supervisor.handle(sv.TaskExited("w1", -9), 5.0)
-        supervisor.handle(sv.TaskBound("w1", {}), 5.0)
-        supervisor.handle(sv.TaskReady("w1"), 5.0)
-    assert supervisor.handle(sv.TaskExited("w1", -9), 6.0) == []
-    assert sv.KillTasks(("ps0", "w0")) in supervisor.handle(sv.Tick(), 7.0)
+        assert say.StartTasks(("w1",), attempt, whole=False) in supervisor.handle(say.TaskExited("w1", -9), 5.0)
+        supervisor.handle(say.TaskBound("w1", {}), 5.0)
+        supervisor.handle(say.TaskReady("w1"), 5.0)
+    assert supervisor.handle(say.TaskExited("w1", -9), 6.0) == []
+    assert say.KillTasks(("ps0", "w0")) in supervisor.handle(say.Tick(), 7.0)
 
 
-@pytest.mark.parametrize("event", [sv.TaskExited("w1", -9), sv.TaskFailed("w1", "no")])
-def test_one_that_dies_on_its_way_back_is_not_brought_back_for_ever(event: sv.Event) -> None:
+@pytest.mark.parametrize("event", [say.TaskExited("w1", -9), say.TaskFailed("w1", "no")])
+def test_one_that_dies_on_its_way_back_is_not_brought_back_for_ever(event: say.Event) -> None:
     supervisor = under(REJOIN)
-    supervisor.handle(sv.TaskExited("w1", -9), 5.0)
+    supervisor.handle(say.TaskExited("w1", -9), 5.0)
     supervisor.handle(event, 6.0)
-    supervisor.handle(sv.TaskExited("w1", 1), 6.0)
+    supervisor.handle(say.TaskExited("w1", 1), 6.0)
     supervisor.handle(event, 6.5)
-    supervisor.handle(sv.TaskExited("w1", 1), 6.5)
-    assert sv.KillTasks in {type(one) for one in supervisor.handle(sv.Tick(), 8.0)}
+    supervisor.handle(say.TaskExited("w1", 1), 6.5)
+    assert say.KillTasks in {type(one) for one in supervisor.handle(say.Tick(), 8.0)}
 
 
 def test_one_that_never_comes_back_ends_the_run() -> None:
     supervisor = under(REJOIN)
-    supervisor.handle(sv.TaskExited("w1", -9), 5.0)
-    late = 5.0 + sv.STARTUP_DEADLINE_S
-    assert supervisor.handle(sv.Tick(), late) == []
-    report, *_ = supervisor.handle(sv.Tick(), late + 1)
-    assert isinstance(report, sv.Report)
+    supervisor.handle(say.TaskExited("w1", -9), 5.0)
+    late = 5.0 + STARTUP_DEADLINE_S
+    assert supervisor.handle(say.Tick(), late) == []
+    report, *_ = supervisor.handle(say.Tick(), late + 1)
+    assert isinstance(report, say.Report)
     assert "w1 on h2 to come back" in report.what
 
 
@@ -314,75 +316,77 @@ def test_one_that_never_comes_back_ends_the_run() -> None:
 def test_all_are_killed_and_started_again_whoever_dies_first(order: tuple[str, ...]) -> None:
     supervisor = under(WHOLE)
     first, *others = order
-    assert supervisor.handle(sv.TaskExited(first, -9), 5.0) == []
-    report, kill = supervisor.handle(sv.Tick(), 6.0)
-    assert report == sv.Report(f"{first} on {TASKS[first]} was killed by SIGKILL", first, TASKS[first])
-    assert kill == sv.KillTasks(tuple(sorted(others)))
-    assert supervisor.handle(sv.TaskFailed(others[0], "the connection is gone"), 6.1) == []
-    assert supervisor.handle(sv.TaskExited(others[0], -9), 6.2) == []
-    assert supervisor.handle(sv.TaskExited(others[1], 1), 6.3) == [sv.StartTasks(tuple(TASKS), 1)]
+    assert supervisor.handle(say.TaskExited(first, -9), 5.0) == []
+    report, kill = supervisor.handle(say.Tick(), 6.0)
+    assert report == say.Report(f"{first} on {TASKS[first]} was killed by SIGKILL", first, TASKS[first])
+    assert kill == say.KillTasks(tuple(sorted(others)))
+    assert supervisor.handle(say.TaskFailed(others[0], "the connection is gone"), 6.1) == []
+    assert supervisor.handle(say.TaskExited(others[0], -9), 6.2) == []
+    assert supervisor.handle(say.TaskExited(others[1], 1), 6.3) == [say.StartTasks(tuple(TASKS), 1)]
     for task in TASKS:
-        supervisor.handle(sv.TaskBound(task, {}), 8.0)
-    opened = [supervisor.handle(sv.TaskReady(task), 9.0) for task in TASKS]
-    assert opened == [[], [], [sv.OpenBarrier(tuple(TASKS), 1)]]
+        supervisor.handle(say.TaskBound(task, {}), 8.0)
+    opened = [supervisor.handle(say.TaskReady(task), 9.0) for task in TASKS]
+    assert opened == [[], [], [say.OpenBarrier(tuple(TASKS), 1)]]
 
 
 def test_what_a_restart_cannot_help_is_not_restarted() -> None:
-    for trouble in (sv.AgentLost("h2", "gone"), sv.StoreLost("disk full")):
+    for trouble in (say.AgentLost("h2", "gone"), say.StoreLost("disk full")):
         supervisor = under(WHOLE)
         supervisor.handle(trouble, 5.0)
-        told = supervisor.handle(sv.Tick(), 6.0)
+        told = supervisor.handle(say.Tick(), 6.0)
         for task in TASKS:
-            told += supervisor.handle(sv.TaskExited(task, -9), 6.1)
+            told += supervisor.handle(say.TaskExited(task, -9), 6.1)
         assert end_of(told) is not None
-        assert not any(isinstance(one, sv.StartTasks) for one in told)
+        assert not any(isinstance(one, say.StartTasks) for one in told)
     supervisor = Supervisor(HOSTS, TASKS, 0.0, policy=WHOLE)  # Not even begun.
     for host in HOSTS:
-        supervisor.handle(sv.AgentJoined(host), 1.0)
-    supervisor.handle(sv.TaskExited("w0", 1), 2.0)
-    assert sv.KillTasks(("ps0", "w1")) in supervisor.handle(sv.Tick(), 3.0)
-    supervisor.handle(sv.TaskExited("ps0", -9), 3.1)
-    assert end_of(supervisor.handle(sv.TaskExited("w1", -9), 3.1)) is not None
+        supervisor.handle(say.AgentJoined(host), 1.0)
+    supervisor.handle(say.TaskExited("w0", 1), 2.0)
+    assert say.KillTasks(("ps0", "w1")) in supervisor.handle(say.Tick(), 3.0)
+    supervisor.handle(say.TaskExited("ps0", -9), 3.1)
+    assert end_of(supervisor.handle(say.TaskExited("w1", -9), 3.1)) is not None
 
 
 _EVENTS = st.one_of(
-    st.builds(sv.TaskExited, st.sampled_from(sorted(TASKS)), st.sampled_from([0, 1, -9])),
-    st.builds(sv.TaskFailed, st.sampled_from(sorted(TASKS)), st.just("no")),
-    st.builds(sv.TaskBound, st.sampled_from(sorted(TASKS)), st.just({})),
-    st.builds(sv.TaskReady, st.sampled_from(sorted(TASKS))),
+    st.builds(say.TaskExited, st.sampled_from(sorted(TASKS)), st.sampled_from([0, 1, -9])),
+    st.builds(say.TaskFailed, st.sampled_from(sorted(TASKS)), st.just("no")),
+    st.builds(say.TaskBound, st.sampled_from(sorted(TASKS)), st.just({})),
+    st.builds(say.TaskReady, st.sampled_from(sorted(TASKS))),
     st.builds(done, st.sampled_from(sorted(TASKS))),
-    st.just(sv.Interrupted()),
-    st.builds(sv.AgentLost, st.sampled_from(HOSTS), st.just("gone")),
-    st.just(sv.Tick()),
+    st.just(say.Interrupted()),
+    st.builds(say.AgentLost, st.sampled_from(HOSTS), st.just("gone")),
+    st.just(say.Tick()),
 )
 
 
 @settings(max_examples=400)
-@given(st.lists(_EVENTS, max_size=30), st.sampled_from([REJOIN, WHOLE, sv.Policy(), sv.Policy(
+@given(st.lists(_EVENTS, max_size=30), st.sampled_from([REJOIN, WHOLE, say.Policy(), say.Policy(
     rejoin=frozenset({"w1"}), whole=True, restarts=2)]))  # fmt: skip
-def test_whatever_happens_it_ends_once_and_starts_only_what_is_dead(events: list[sv.Event], policy: sv.Policy) -> None:
+def test_whatever_happens_it_ends_once_and_starts_only_what_is_dead(
+    events: list[say.Event], policy: say.Policy
+) -> None:
     supervisor = under(policy)
     alive, now_s, starts, ends = set(TASKS), 5.0, 0, 0
     script = [*events]
     while not supervisor.ended and now_s < 10_000:
         now_s += 0.5
-        event: sv.Event = script.pop(0) if script else sv.Tick()
-        if isinstance(event, sv.TaskExited):
+        event: say.Event = script.pop(0) if script else say.Tick()
+        if isinstance(event, say.TaskExited):
             if event.task not in alive:
                 continue
             alive.discard(event.task)
         for one in supervisor.handle(event, now_s):
             match one:
-                case sv.StartTasks(tasks, attempt):
+                case say.StartTasks(tasks, attempt):
                     assert not alive & set(tasks)
                     alive |= set(tasks)
                     starts += 1
                     assert attempt == starts <= policy.restarts
-                case sv.KillTasks(tasks):
+                case say.KillTasks(tasks):
                     assert set(tasks) <= alive
-                    script = [*(sv.TaskExited(task, -9) for task in tasks), *script]
-                case sv.End():
+                    script = [*(say.TaskExited(task, -9) for task in tasks), *script]
+                case say.End():
                     ends += 1
-        if not script and isinstance(event, sv.Tick) and now_s > 5000:
-            script = [sv.Interrupted(), sv.Interrupted()]
+        if not script and isinstance(event, say.Tick) and now_s > 5000:
+            script = [say.Interrupted(), say.Interrupted()]
     assert ends == 1

@@ -23,7 +23,7 @@ from paceline.agent.tasks import RunningTask
 from paceline.control.credible import why_incredible
 from paceline.control.execute import execute
 from paceline.control.interrupts import Interrupts
-from paceline.control.supervisor import End
+from paceline.control.vocabulary import End
 from paceline.data.dataset import Ready
 from paceline.hosts.fake import FakeAgent, FakeHosts, serve_until_told
 from paceline.hosts.kind import AgentPipes, Condition, Host, HostRequest

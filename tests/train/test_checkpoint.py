@@ -88,7 +88,7 @@ def test_checkpoints_are_announced_before_and_never_further_apart_than_asked(
 ) -> None:
     """`strides`: updates between two of the chief's steps, 1 in a synchronous run."""
     plan = CheckpointPlan(Interval("updates", every))
-    plan.begin(first, 0.0)
+    plan.made(first, 0.0)
     plan.announce(first, 0.0)
     update, made = first, first
     for stride in strides:
@@ -104,11 +104,11 @@ def test_checkpoints_are_announced_before_and_never_further_apart_than_asked(
 
 def test_checkpoints_by_time_and_at_once() -> None:
     plan = CheckpointPlan(Interval("seconds", 5))
-    plan.begin(0, 100.0)
+    plan.made(0, 100.0)
     assert [plan.announce(1, second) for second in (101.0, 104.9, 105.0)] == [False, False, True]
     plan.made(2, 106.0)
     assert [plan.announce(3, second) for second in (110.9, 111.0)] == [False, True]
     never = CheckpointPlan(None)
-    never.begin(0, 0.0)
+    never.made(0, 0.0)
     assert not never.announce(10**9, 1e9)
     assert never.announce(1, 1.0, at_once=True)

@@ -133,10 +133,11 @@ def _updates(run: StoredRun, created: Event, outcomes: dict[str, Event], steps: 
 def _start_s(run: StoredRun, outcomes: dict[str, Event]) -> float:
     go = run.first("go")
     starts = [event["started_s"] for event in outcomes.values() if event["started_s"]]
-    if go and run.first("restarting"):
-        return float(go["t_s"])  # Those that came back began later.
-    if starts or go:
-        return float(min(starts) if starts else go["t_s"] if go else 0.0)
+    # Those that came back began later than the training did.
+    if starts and not run.first("restarting"):
+        return float(min(starts))
+    if go:
+        return float(go["t_s"])
     # Events may be lost where steps are not.
     return float(run.steps["t_s"].min() or 0.0) if len(run.steps) else 0.0  # type: ignore[arg-type]
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from paceline.agent import protocol
-from paceline.control import supervisor as sv
+from paceline.control import vocabulary as words
 from paceline.control.cluster import Cluster, Heard, Lost
 from paceline.control.collect import Collector
 from paceline.control.credible import why_incredible
@@ -18,6 +18,7 @@ from paceline.control.interrupts import Interrupts
 from paceline.control.links import capacities
 from paceline.control.moment import Moment
 from paceline.control.resumption import Resumption, last_checkpoint, steps_so_far, steps_until
+from paceline.control.supervisor import STARTUP_DEADLINE_S, Supervisor
 from paceline.control.vigil import AGENT_LEASE_S, Vigil
 from paceline.data.dataset import Ready
 from paceline.engines.registry import ENGINES
@@ -35,19 +36,17 @@ Watch = Callable[[Moment], None]
 """Called often with the state of the run, by a live view."""
 
 
-def restart_policy(plan: RunPlan) -> sv.Policy:
+def restart_policy(plan: RunPlan) -> words.Policy:
     """Which tasks may come back alone is a matter of engine and strategy; whether they may is the user's."""
     spec = plan.spec
     if spec.on_failure == "fail":
-        return sv.Policy()
-    comes_back = {place.task for place in plan.workers} if ENGINES[spec.engine].workers_rejoin else set()
+        return words.Policy()
+    asked = spec.on_failure == "restart"
+    able = plan.servers and ENGINES[spec.engine].workers_rejoin and (asked or not plan.synchronous)
+    comes_back = {place.task for place in plan.workers} if able else set()
     if plan.synchronous and plan.transport == "memory" and not spec.backup:
         comes_back.discard("w0")  # The values of all lie in its memory.
-    if spec.on_failure is None:
-        alone = frozenset() if plan.synchronous else frozenset(comes_back)
-        return sv.Policy(rejoin=alone, restarts=spec.restarts)
-    has_servers = bool(plan.servers)
-    return sv.Policy(rejoin=frozenset(comes_back if has_servers else ()), whole=True, restarts=spec.restarts)
+    return words.Policy(rejoin=frozenset(comes_back), whole=asked, restarts=spec.restarts)
 
 
 def host_requests(plan: RunPlan) -> list[HostRequest]:
@@ -71,7 +70,7 @@ def execute(
     watch: Watch,
     interrupts: Interrupts,
     start: Resumption = Resumption(),  # noqa: B008  # frozen
-) -> sv.End:
+) -> words.End:
     """Run it; however it ends, nothing is left running and the end is in the run's events."""
     token = f"{writer.paths.id[-12:]}-{secrets.token_hex(3)}".strip("-")
     with kind.open(token, host_requests(plan)) as hosts:
@@ -113,14 +112,14 @@ class Conductor:
         self._collector = Collector(writer, Moment(writer.paths.id, plan))
         # A host with little CPU takes as much longer to load a framework.
         slowness = 1 / min(1.0, *(most.cpus or 1.0 for most in plan.limits))
-        startup_s = sv.STARTUP_DEADLINE_S * slowness
-        self._supervisor = sv.Supervisor(plan.layout.hosts, self._home, writer.now_s(), startup_s, restart_policy(plan))
+        startup_s = STARTUP_DEADLINE_S * slowness
+        self._supervisor = Supervisor(plan.layout.hosts, self._home, writer.now_s(), startup_s, restart_policy(plan))
         self._vigil = Vigil(plan, cluster, writer, startup_s, slowness)
         self._start = self._first_start = start
         self._secrets = ENGINES[plan.spec.engine].new_secrets()
-        self._end: sv.End | None = None
+        self._end: words.End | None = None
 
-    def conduct(self, interrupts: Interrupts, watch: Watch) -> sv.End:
+    def conduct(self, interrupts: Interrupts, watch: Watch) -> words.End:
         while self._end is None:
             try:
                 heard = self._cluster.inbox.get(timeout=_TICK_S)
@@ -130,14 +129,14 @@ class Conductor:
                 self._hear(heard)
             for _ in range(interrupts.take()):
                 self._cause(self._faults.end())  # Who is frozen could not hear that it is to halt.
-                self._decide(sv.Interrupted())
+                self._decide(words.Interrupted())
             if self._writer.trouble:
-                self._decide(sv.StoreLost(self._writer.trouble))
+                self._decide(words.StoreLost(self._writer.trouble))
             for event in self._vigil.look(self._writer.now_s()):
                 self._decide(event)
             if (moment := self._collector.moment).stage == "training":
                 self._cause(self._faults.due(moment.update, moment.elapsed_s))
-            self._decide(sv.Tick())
+            self._decide(words.Tick())
             watch(self._collector.moment)
         return self._end
 
@@ -150,10 +149,10 @@ class Conductor:
     def _hear(self, heard: Heard | Lost) -> None:
         if isinstance(heard, Lost):
             self._vigil.lost(heard.host)
-            self._decide(sv.AgentLost(heard.host, heard.detail))
+            self._decide(words.AgentLost(heard.host, heard.detail))
             return
         if why := why_incredible(heard.host, heard.message, self._home):
-            self._decide(sv.AgentLost(heard.host, why))
+            self._decide(words.AgentLost(heard.host, why))
             return
         match heard.message:
             case protocol.Records() as message:
@@ -173,25 +172,25 @@ class Conductor:
             case protocol.TaskExited(task, code, _, oom):
                 self._writer.event("exited", task=task, host=heard.host, code=code, oom=oom)
                 self._vigil.exited(task)
-                self._decide(sv.TaskExited(task, code, oom))
+                self._decide(words.TaskExited(task, code, oom))
             case protocol.TaskSaid(task, said):
                 self._hear_task(task, said)
 
     def _hear_task(self, task: str, said: protocol.TaskSays) -> None:
         match said:
             case protocol.Bound(addresses):
-                self._decide(sv.TaskBound(task, addresses))
+                self._decide(words.TaskBound(task, addresses))
             case protocol.Ready():
                 self._writer.event("ready", task=task)
-                self._decide(sv.TaskReady(task))
+                self._decide(words.TaskReady(task))
             case protocol.Finished(raw):
                 outcome = msgspec.msgpack.decode(raw, type=Outcome)
                 self._writer.event("finished", task=task, **self._on_run_clock(task, outcome))
                 self._vigil.done(task)
-                self._decide(sv.TaskFinished(task, outcome))
+                self._decide(words.TaskFinished(task, outcome))
             case protocol.Failed(line, traceback):
                 self._writer.event("failed", task=task, line=line, traceback=traceback)
-                self._decide(sv.TaskFailed(task, line))
+                self._decide(words.TaskFailed(task, line))
             case protocol.Attached() as message:
                 self._collector.attached(task, message)
 
@@ -200,7 +199,7 @@ class Conductor:
             return
         clock = self._cluster.measure_clock(host)
         if clock is None:
-            self._decide(sv.AgentLost(host, "it does not answer pings"))
+            self._decide(words.AgentLost(host, "it does not answer pings"))
             return
         self._cores = hello.cores
         self._clock_offset[host] = clock.offset_ns - self._writer.zero_ns
@@ -216,20 +215,20 @@ class Conductor:
             clock_uncertainty_ns=clock.uncertainty_ns,
         )
         self._vigil.joined(host)
-        self._decide(sv.AgentJoined(host))
+        self._decide(words.AgentJoined(host))
 
-    def _decide(self, event: sv.Event) -> None:
+    def _decide(self, event: words.Event) -> None:
         for instruction in self._supervisor.handle(event, self._writer.now_s()):
             self._carry_out(instruction)
 
-    def _carry_out(self, instruction: sv.Instruction) -> None:
+    def _carry_out(self, instruction: words.Instruction) -> None:
         match instruction:
-            case sv.StartTasks():
+            case words.StartTasks():
                 self._start_tasks(instruction)
-            case sv.Introduce(tasks, addresses):
+            case words.Introduce(tasks, addresses):
                 own = {task: {protocol.HOST: self._address[host]} for task, host in self._home.items()}
                 self._tell(tasks, protocol.Peers({task: own[task] | more for task, more in addresses.items()}))
-            case sv.OpenBarrier(tasks, attempt):
+            case words.OpenBarrier(tasks, attempt):
                 self._tell(tasks, protocol.Go())
                 self._vigil.opened(tasks)
                 if attempt:
@@ -237,19 +236,19 @@ class Conductor:
                 else:
                     self._writer.event("go")
                     self._collector.moment.open()
-            case sv.AskToHalt(tasks):
+            case words.AskToHalt(tasks):
                 self._tell(tasks, protocol.Halt())
-            case sv.KillTasks(tasks):
+            case words.KillTasks(tasks):
                 for task in tasks:
                     self._cluster.send(self._home[task], protocol.Signal(task, signal.SIGKILL))
-            case sv.Report(what, task, host):
+            case words.Report(what, task, host):
                 self._writer.event("incident", what=what, task=task, host=host)
                 self._collector.moment.incidents += 1
-            case sv.End():
+            case words.End():
                 self._end = instruction
                 self._collector.moment.end(instruction.status)
 
-    def _start_tasks(self, order: sv.StartTasks) -> None:
+    def _start_tasks(self, order: words.StartTasks) -> None:
         if order.attempt:
             self._writer.event("restarting", tasks=order.tasks, attempt=order.attempt, whole=order.whole)
         if order.attempt and order.whole:
@@ -269,14 +268,12 @@ class Conductor:
         self._start = self._first_start
         if found:
             path, update = found
-            steps = steps_until(steps_so_far(self._writer.paths), update)
-            for task, before in self._first_start.steps.items():
-                steps[task] = steps.get(task, 0) + before
+            steps = steps_until(steps_so_far(self._writer.paths), update, self._first_start.steps)
             self._start = Resumption(checkpoint=str(path.absolute()), update=update, steps=steps)
         lost = max(0, moment.update - self._start.update)
         self._writer.event("restored", update=self._start.update, lost=lost, taints=True)
         what = f"all tasks go back to update {self._start.update}: {lost} updates are lost and made again"
-        self._carry_out(sv.Report(what))
+        self._carry_out(words.Report(what))
 
     def _cause(self, actions: list[Action]) -> None:
         """Faults that were asked for."""

@@ -8,7 +8,7 @@ import numpy as np
 from paceline.agent import protocol
 from paceline.agent.lease import Lease
 from paceline.control import stacks
-from paceline.control import supervisor as sv
+from paceline.control import vocabulary as words
 from paceline.control.cluster import Cluster
 from paceline.control.watchdog import ASIDE_S, Stalled, Watchdog
 from paceline.plan.place import RunPlan
@@ -89,7 +89,7 @@ class Vigil:
         if self._inquiry:
             self._inquiry.stacks[message.task] = message
 
-    def look(self, now_s: float) -> list[sv.Event]:
+    def look(self, now_s: float) -> list[words.Event]:
         self._ping(now_s)
         silence = {host: self._silence(host, lease, now_s) for host, lease in self._leases.items()}
         silent = [host for host, silent_s in silence.items() if silent_s > AGENT_PATIENCE_S]
@@ -113,18 +113,18 @@ class Vigil:
             lease.renew()
         return lease.silent_s(now_s)
 
-    def _give_up(self, host: str) -> sv.Event:
+    def _give_up(self, host: str) -> words.Event:
         """An agent that no longer answers takes its tasks along when it is killed."""
         del self._leases[host]
         self._cluster.kill(host)
-        return sv.AgentLost(host, f"it has not answered for {AGENT_PATIENCE_S:.0f} s")
+        return words.AgentLost(host, f"it has not answered for {AGENT_PATIENCE_S:.0f} s")
 
     def _inquire(self, stalled: Stalled, now_s: float) -> None:
         self._inquiry = _Inquiry(stalled, now_s + _STACKS_PATIENCE_S, {})
         for host in self._leases:
             self._cluster.send(host, protocol.DumpStacks())
 
-    def _conclude(self, now_s: float) -> list[sv.Event]:
+    def _conclude(self, now_s: float) -> list[words.Event]:
         """Once all stacks are there, or were waited for long enough: nothing is killed before."""
         inquiry = self._inquiry
         homes = {task: host for task, host in self._homes.items() if task not in self._gone}
@@ -136,4 +136,4 @@ class Vigil:
         for_s = max(stalled.progress[task].since_s for task in stalled.tasks)
         line = stacks.in_a_line(found, odd, stalled.tasks, for_s)
         where = self._writer.stacks(stacks.report(found, odd, line))
-        return [sv.TaskStuck(odd.task if odd else None, f"{line} (all tasks' stacks: {where})")]
+        return [words.TaskStuck(odd.task if odd else None, f"{line} (all tasks' stacks: {where})")]

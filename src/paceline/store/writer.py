@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import polars as pl
 import tomli_w
 from filelock import FileLock
 
@@ -79,7 +80,8 @@ class RunWriter:
                 file.write(data)
             if last:
                 partial.replace(folder / name)
-                self._drop_old_checkpoints()
+                if kind == "checkpoint":
+                    self._drop_old_checkpoints()
 
     def _drop_old_checkpoints(self) -> None:
         for old in self.paths.checkpoints_left()[self._checkpoint_keep :]:
@@ -112,13 +114,22 @@ def consolidate(paths: RunPaths) -> None:
     if not paths.journal.exists():
         shutil.rmtree(paths.spool, ignore_errors=True)
         return
-    steps, samples = tables.build(chain(read(paths.journal), unshipped(paths)))
+    made = tables.build(chain(read(paths.journal), unshipped(paths)))
+    try:
+        _write(paths, *made)
+    except OSError:
+        # What the scratch space takes may be what is missing; until now it was worth more.
+        shutil.rmtree(paths.spool, ignore_errors=True)
+        _write(paths, *made)
+    paths.journal.unlink()
     shutil.rmtree(paths.spool, ignore_errors=True)
+
+
+def _write(paths: RunPaths, steps: pl.DataFrame, samples: pl.DataFrame) -> None:
     for table, target in ((steps, paths.steps), (samples, paths.samples)):
         partial = target.with_name(target.name + ".partial")
         table.write_parquet(partial)
         partial.replace(target)
-    paths.journal.unlink()
 
 
 def _spec_fields(plan: RunPlan) -> dict[str, Any]:

@@ -117,7 +117,7 @@ class Chief:
         """Before the first step."""
         if self._every:
             self._next = (updates // self._every + 1) * self._every
-        self._checkpoints.begin(updates, self._context.job.trained_s)
+        self._checkpoints.made(updates, self._context.job.trained_s)
         self._announce_checkpoint(updates, self._context.job.trained_s)
 
     def wants_to_stop(self, step: Step, outcome: Outcome) -> bool:

@@ -13,9 +13,6 @@ class CheckpointPlan:
         self._due = math.inf
         self.announced = False
 
-    def begin(self, update: int, seconds: float) -> None:
-        self.made(update, seconds)
-
     def announce(self, update: int, seconds: float, *, at_once: bool = False) -> bool:
         """Whether the next update is one to leave a checkpoint at; it is if that is asked for `at_once`."""
         counted = update + 1 if self._every and self._every.unit == "updates" else seconds
@@ -23,7 +20,7 @@ class CheckpointPlan:
         return self.announced
 
     def made(self, update: int, seconds: float) -> None:
-        """A checkpoint was left, or the run began with one."""
+        """A checkpoint was left, or the training begins, perhaps from one."""
         self.announced = False
         if self._every:
             now, step = (update if self._every.unit == "updates" else seconds), self._every.value
