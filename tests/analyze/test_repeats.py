@@ -50,3 +50,9 @@ def test_a_target_counts_only_if_every_run_reached_it() -> None:
     assert Group((made(to_loss_s=1.0), made(to_loss_s=2.0))).target == "loss=0.5"
     assert Group((made(to_loss_s=1.0), made(stop=["loss=0.5"]))).target is None
     assert Group((made(stop=["loss=0.5"]),)).wanted == ["loss=0.5"]
+
+
+def test_a_run_of_before_a_setting_was_there_is_a_repeat_of_one_with_what_is_usual() -> None:
+    settings = [{"stop": ["steps=5"]}, {"stop": ["steps=5"], "restarts": 3}, {"stop": ["steps=5"], "restarts": 1}]
+    older, newer, other = (made(settings=one) for one in settings)
+    assert [group.results for group in group_repeats([older, newer, other])] == [(older, newer), (other,)]

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from paceline.spec.experiment import USUAL
 from paceline.store.result import Result
 
 Of = Callable[[Result], float | None]
@@ -119,7 +120,7 @@ def asked(result: Result, name: str) -> Any:
     """One thing that was asked for."""
     if name == SWEEP:
         return sweep_of(result)
-    return getattr(result, name) if name in _FIELDS else result.settings.get(name)
+    return getattr(result, name) if name in _FIELDS else result.settings.get(name, USUAL.get(name))
 
 
 def varied(groups: Sequence[Group]) -> list[str]:
@@ -152,7 +153,9 @@ def _part(result: Result, name: str) -> str:
 
 SWEEP = "sweep"
 _FIELDS = ("workload", "size", "engine", "strategy", "layout", "batch", "seed", "hosts_kind", "data")
+_SETTINGS = USUAL.keys() - {*_FIELDS, "hosts"}
 
 
 def _names(result: Result) -> list[str]:
-    return [*_FIELDS, *sorted(result.settings)]
+    # An older run knows less of what can be asked for: it had what is usual.
+    return [*_FIELDS, *sorted({*result.settings, *_SETTINGS})]

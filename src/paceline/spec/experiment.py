@@ -99,3 +99,6 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 _NO_AXES = ("stop", "fault", "repeat", "name", "runs")
 AXES = tuple(field for field in Experiment.__struct_fields__ if field not in _NO_AXES)
+
+USUAL = {field.name: field.default[0] for field in msgspec.structs.fields(Experiment)[1:] if field.name in AXES}
+"""What an axis is when nobody asks for anything; the workload has to be asked for."""

@@ -1,10 +1,13 @@
 """One run in full."""
 
+from typing import Any
+
 from rich.console import Group as Stack
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from paceline.spec.experiment import USUAL
 from paceline.store.result import Result, Verdict, WorkerResult
 from paceline.ui import format as fmt
 from paceline.ui.faults import faults_table
@@ -27,7 +30,7 @@ def _head(result: Result) -> Table:
     table.add_column(style="dim")
     table.add_column()
     reached = result.reached
-    asked = {k: v for k, v in result.settings.items() if v is not None and k not in _TOLD_ELSEWHERE}
+    asked = {k: v for k, v in result.settings.items() if _worth_telling(k, v)}
     rows: list[tuple[str, RenderableType]] = [
         ("run", f"{result.run}   ({result.started_at})"),
         ("status", status(result, with_reason=True)),
@@ -54,6 +57,11 @@ def _head(result: Result) -> Table:
     for label, value in rows:
         table.add_row(label, Text(value) if isinstance(value, str) else value)
     return table
+
+
+def _worth_telling(setting: str, value: Any) -> bool:
+    """What nobody asked for is noise."""
+    return setting not in _TOLD_ELSEWHERE and value != USUAL.get(setting)
 
 
 def _batch(result: Result) -> str:

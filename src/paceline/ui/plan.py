@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from paceline.plan.place import RunPlan
-from paceline.spec.experiment import RunSpec
+from paceline.spec.experiment import USUAL, RunSpec
 
 _OTHERS = (
-    "examples", "lr", "momentum", "threads", "transport", "eval_every", "eval_examples", "checkpoint_every", "latency",
-    "trace_every",
+    "examples", "lr", "momentum", "threads", "transport", "eval_every", "eval_examples", "checkpoint_every",
+    "checkpoint_keep", "backup", "on_failure", "restarts", "latency", "trace_every",
 )  # fmt: skip
 
 
@@ -49,5 +49,5 @@ def plan_table(plans: Sequence[RunPlan]) -> Table:
 
 
 def _others(spec: RunSpec) -> str:
-    plain = [f"{name} {getattr(spec, name)}" for name in _OTHERS if getattr(spec, name) is not None]
+    plain = [f"{name} {getattr(spec, name)}" for name in _OTHERS if getattr(spec, name) != USUAL[name]]
     return " ".join([*plain, *(f"fault '{fault}'" for fault in spec.fault)])
