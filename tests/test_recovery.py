@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 from safetensors.numpy import load_file
 
-import paceline
 from fault_table import Watched
 from live import LiveRun, RunOne, until
 from paceline.store.paths import RunPaths
@@ -53,21 +52,18 @@ def test_a_worker_of_an_asynchronous_run_comes_back(tmp_path: Path, layout: str,
 
 
 def test_a_worker_of_a_synchronous_run_comes_back_to_its_step(tmp_path: Path) -> None:
-    fields = {"strategy": "ps-sync", "layout": "pw w w", "stop": "steps=1500", "momentum": "0.5"}
-    (whole,) = paceline.run("logreg", runs=str(tmp_path / "whole"), **fields)
-    flags = [part for key in ("strategy", "layout", "stop") for part in (f"--{key}", fields[key])]
-    run = LiveRun(tmp_path / "cut", *flags, "--set", "momentum=0.5", "--on-failure", "restart")
+    flags = ["--strategy", "ps-sync", "--layout", "pw w w", "--stop", "steps=1500", "--set", "momentum=0.5"]
+    whole = undisturbed(tmp_path / "whole", "logreg", flags)
+    run = LiveRun(tmp_path / "cut", *flags, "--on-failure", "restart")
     code, result = killed(run, "w1")
     assert (code, result["status"], result["updates"], result["tainted"]) == (0, "ok", 1500, False)
     assert [worker["steps"] for worker in result["workers"]] == [1500] * 3
-    expected, found = (load_file(Path(d) / "checkpoints" / "final.safetensors") for d in (whole.dir, result["dir"]))
-    assert max(float(np.abs(expected[name] - found[name]).max()) for name in expected) < 1e-5
+    assert_same_values(result, whole)
 
 
 @pytest.mark.parametrize(
     ("engine", "strategy", "layout", "victim", "steps"),
     [
-        ("torch", "ps-async", "p w w", "ps0", 10000),
         ("torch", "allreduce", "w w", "w1", 1500),
         ("tensorflow", "ps-sync", "pw w", "w1", 600),
         pytest.param("torch", "single", "w", "w0", 8000, marks=SLOW),
@@ -93,6 +89,55 @@ def test_all_go_back_to_the_last_checkpoint(
     assert restored["lost"] < steps
     assert [incident["task"] for incident in result["incidents"]] == [victim, None]
     assert f"go back to update {restored['update']}" in result["incidents"][1]["what"]
+
+
+@pytest.mark.parametrize(
+    ("workload", "strategy", "layout", "victim", "transport", "steps"),
+    [
+        ("logreg", "ps-async", "p w w", "ps0", "memory", 8000),
+        ("logreg", "ps-sync", "pw pw", "ps1", "tcp", 1500),
+        pytest.param("logreg", "ps-sync", "pw pw", "ps1", "memory", 1500, marks=SLOW),
+        pytest.param("logreg", "ps-sync", "pw w", "w0", "memory", 1500, marks=SLOW),
+        pytest.param("logreg", "ps-async", "p p w w", "ps1", "tcp", 8000, marks=SLOW),
+        pytest.param("lenet", "ps-sync", "p w w", "ps0", "memory", 300, marks=SLOW),
+        pytest.param("sparse-logreg", "ps-async", "p p w w", "ps1", "memory", 1500, marks=SLOW),
+        pytest.param("sparse-logreg", "ps-sync", "p w w", "ps0", "tcp", 1500, marks=SLOW),
+    ],
+)
+def test_workers_go_on_with_a_new_server(
+    tmp_path: Path, workload: str, strategy: str, layout: str, victim: str, transport: str, steps: int
+) -> None:
+    flags = ["--strategy", strategy, "--layout", layout, "--stop", f"steps={steps}", "--set", f"transport={transport}"]
+    flags += ["--set", "momentum=0.5"] if workload == "logreg" else []
+    every = steps // 30
+    run = LiveRun(
+        tmp_path, *flags, "--checkpoint-every", str(every), "--on-failure", "restart", workload=workload,
+    )  # fmt: skip
+    until(lambda: run.events() and RunPaths(run.directory).checkpoints_left(), "a checkpoint")
+    code, result = killed(run, victim)
+    assert (code, result["status"], result["updates"], result["tainted"]) == (0, "ok", steps, True)
+    made = [worker["steps"] for worker in result["workers"]]
+    assert made == [steps] * len(made) if strategy == "ps-sync" else sum(made) == steps
+    # Of all tasks only the servers, and who was killed, are other processes than before.
+    restarted = {task for task in {event["task"] for event in told(run, "started")} if started_often(run, task)}
+    assert restarted == {victim, *(f"ps{number}" for number in range(layout.count("p")))}
+    if strategy == "ps-sync":
+        assert_same_values(result, undisturbed(tmp_path / "whole", workload, flags))
+
+
+def started_often(run: LiveRun, task: str) -> bool:
+    return len([event for event in told(run, "started") if event["task"] == task]) > 1
+
+
+def undisturbed(runs: Path, workload: str, flags: list[str]) -> dict[str, Any]:
+    code, result = LiveRun(runs, *flags, workload=workload).result()
+    assert code == 0, result
+    return result
+
+
+def assert_same_values(one: dict[str, Any], other: dict[str, Any]) -> None:
+    found, expected = (load_file(Path(run["dir"]) / "checkpoints" / "final.safetensors") for run in (one, other))
+    assert max(float(np.abs(expected[name] - found[name]).max()) for name in expected) < 1e-5
 
 
 @pytest.mark.netns

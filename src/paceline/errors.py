@@ -9,6 +9,7 @@ PacelineError
 │   ├── StoreError    a run or its directory cannot be read or written
 │   └── MetricsError  live metrics cannot be served where they were asked for
 └── RunError          a run started and failed (exit 1)
+    └── PeersGone     a task's peers are gone: it cannot go on with them, but it could with others
 """
 
 from collections.abc import Iterable
@@ -77,6 +78,10 @@ class MetricsError(UsageError):
 
 
 class RunError(PacelineError):
+    pass
+
+
+class PeersGone(RunError):
     pass
 
 

@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import msgspec
 import psutil
 import pytest
 
+from paceline.agent import tasks
 from paceline.agent.protocol import AgentSays, Failed, Log, Receiver, Sender, StartTask, TaskExited, TaskSaid
 from paceline.agent.tasks import RunningTask
 from paceline.data.dataset import Ready
@@ -50,3 +52,25 @@ def test_a_task_stays_until_its_agent_has_looked_at_it_a_last_time(tmp_path: Pat
     assert "nothing" in said.message.user_line
     assert isinstance(exited, TaskExited)
     assert exited.code == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="forks")
+def test_a_death_is_seen_though_a_child_of_the_task_holds_its_pipe_and_the_child_goes_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    up, child = io.BytesIO(), tmp_path / "child"
+    script = f"""
+import os, signal, pathlib
+if (pid := os.fork()) == 0:
+    signal.pause()
+pathlib.Path({str(child)!r}).write_text(str(pid))
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    monkeypatch.setattr(tasks, "_training", lambda *_: [sys.executable, "-c", script])
+    task = RunningTask(StartTask("w0", msgspec.Raw(b"\x90"), {}), tmp_path, [], os.environ, Sender(up), lambda _: None)
+    task.join(timeout_s=60)
+    up.seek(0)
+    exited = Receiver[AgentSays](up, AgentSays).receive()
+    assert isinstance(exited, TaskExited)
+    assert exited.code == -signal.SIGKILL
+    assert not psutil.pid_exists(int(child.read_text())) or psutil.Process(int(child.read_text())).status() == "zombie"

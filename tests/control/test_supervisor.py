@@ -76,9 +76,7 @@ def test_a_server_that_does_not_hear_is_killed_and_the_run_is_still_ok() -> None
 
 def test_a_killed_worker_is_named_with_host_and_signal_and_the_rest_is_killed() -> None:
     supervisor = training()
-    assert supervisor.handle(say.TaskExited("w1", -9), 10.0) == []
-    said = supervisor.handle(say.Tick(), 10.8)
-    assert said == [
+    assert supervisor.handle(say.TaskExited("w1", -9), 10.0) == [
         say.Report("w1 on h2 was killed by SIGKILL", "w1", "h2"),
         say.KillTasks(("ps0", "w0")),
     ]
@@ -104,8 +102,9 @@ def test_a_task_that_fails_alone_is_quoted() -> None:
 
 def test_out_of_memory_is_named() -> None:
     supervisor = training()
-    supervisor.handle(say.TaskExited("w0", -9, oom=True), 10.0)
-    assert supervisor.handle(say.Tick(), 11.0)[0] == say.Report("w0 on h1 was killed: out of memory", "w0", "h1")
+    assert supervisor.handle(say.TaskExited("w0", -9, oom=True), 10.0)[0] == say.Report(
+        "w0 on h1 was killed: out of memory", "w0", "h1"
+    )
 
 
 def test_a_lost_agent_ends_the_run() -> None:
@@ -233,8 +232,8 @@ def test_whatever_happens_the_run_ends_once_and_never_hangs(script: list[tuple[s
 @pytest.mark.parametrize("number", [9, 15, 64, 200])
 def test_every_signal_has_a_name(number: int) -> None:
     supervisor = training()
-    supervisor.handle(say.TaskExited("w0", -number), 10.0)
-    said = supervisor.handle(say.Tick(), 11.0)[0]
+    told = supervisor.handle(say.TaskExited("w0", -number), 10.0)
+    said = [*told, *supervisor.handle(say.Tick(), 11.0)][0]
     assert isinstance(said, say.Report)
     assert "signal" in said.what.lower() or "SIG" in said.what
 
@@ -287,8 +286,7 @@ def test_after_so_many_restarts_the_next_death_ends_the_run() -> None:
         assert say.StartTasks(("w1",), attempt, whole=False) in supervisor.handle(say.TaskExited("w1", -9), 5.0)
         supervisor.handle(say.TaskBound("w1", {}), 5.0)
         supervisor.handle(say.TaskReady("w1"), 5.0)
-    assert supervisor.handle(say.TaskExited("w1", -9), 6.0) == []
-    assert say.KillTasks(("ps0", "w0")) in supervisor.handle(say.Tick(), 7.0)
+    assert say.KillTasks(("ps0", "w0")) in supervisor.handle(say.TaskExited("w1", -9), 6.0)
 
 
 @pytest.mark.parametrize("event", [say.TaskExited("w1", -9), say.TaskFailed("w1", "no")])
@@ -316,8 +314,7 @@ def test_one_that_never_comes_back_ends_the_run() -> None:
 def test_all_are_killed_and_started_again_whoever_dies_first(order: tuple[str, ...]) -> None:
     supervisor = under(WHOLE)
     first, *others = order
-    assert supervisor.handle(say.TaskExited(first, -9), 5.0) == []
-    report, kill = supervisor.handle(say.Tick(), 6.0)
+    report, kill = supervisor.handle(say.TaskExited(first, -9), 5.0)
     assert report == say.Report(f"{first} on {TASKS[first]} was killed by SIGKILL", first, TASKS[first])
     assert kill == say.KillTasks(tuple(sorted(others)))
     assert supervisor.handle(say.TaskFailed(others[0], "the connection is gone"), 6.1) == []
@@ -327,6 +324,62 @@ def test_all_are_killed_and_started_again_whoever_dies_first(order: tuple[str, .
         supervisor.handle(say.TaskBound(task, {}), 8.0)
     opened = [supervisor.handle(say.TaskReady(task), 9.0) for task in TASKS]
     assert opened == [[], [], [say.OpenBarrier(tuple(TASKS), 1)]]
+
+
+REGROUP = say.Policy(whole=True, regroup=frozenset({"w0", "w1"}), restarts=2)
+
+
+def test_when_a_server_dies_its_workers_let_go_and_are_told_of_a_new_one() -> None:
+    supervisor = under(REGROUP)
+    assert supervisor.handle(say.TaskStranded("w1", "lost the connection to ps0"), 4.9) == []
+    report, recall = supervisor.handle(say.TaskExited("ps0", -9), 5.0)
+    assert report == say.Report("ps0 on h1 was killed by SIGKILL", "ps0", "h1")
+    assert recall == say.RecallTasks(("w0",))
+    assert supervisor.handle(say.TaskStranded("w0", "recalled"), 6.1) == [
+        say.StartTasks(tuple(TASKS), 1, stranded=("w0", "w1"))
+    ]
+    for task in TASKS:
+        supervisor.handle(say.TaskBound(task, {}), 8.0)
+    opened = [supervisor.handle(say.TaskReady(task), 9.0) for task in TASKS]
+    assert opened == [[], [], [say.OpenBarrier(tuple(TASKS), 1)]]
+
+
+def test_a_worker_without_its_server_is_not_to_blame_but_starts_it_all_if_nobody_else_is() -> None:
+    supervisor = under(REGROUP)
+    assert supervisor.handle(say.TaskStranded("w1", "lost the connection to ps0"), 5.0) == []
+    report, *more = supervisor.handle(say.Tick(), 6.0)
+    assert report == say.Report("w1 on h2 failed: lost the connection to ps0", "w1", "h2")
+    assert more == [say.RecallTasks(("w0",)), say.KillTasks(("ps0",))]
+
+
+def test_a_worker_that_does_not_let_go_in_time_is_killed_and_started() -> None:
+    supervisor = under(REGROUP)
+    supervisor.handle(say.TaskExited("ps0", -9), 5.0)
+    supervisor.handle(say.Tick(), 6.0)
+    supervisor.handle(say.TaskStranded("w0", "recalled"), 6.1)
+    assert supervisor.handle(say.Tick(), 10.0) == [say.KillTasks(("w1",))]
+    assert supervisor.handle(say.TaskExited("w1", -9), 10.1) == [say.StartTasks(tuple(TASKS), 1, stranded=("w0",))]
+
+
+def test_a_worker_that_is_done_before_it_hears_of_it_starts_again_as_well() -> None:
+    supervisor = under(REGROUP)
+    supervisor.handle(done("w0"), 5.0)
+    assert supervisor.handle(say.TaskExited("ps0", -9), 5.1)[1:] == [say.RecallTasks(("w1",)), say.KillTasks(("w0",))]
+    assert supervisor.handle(done("w1"), 6.1) == [say.KillTasks(("w1",))]
+    supervisor.handle(say.TaskExited("w0", -9), 6.2)
+    assert supervisor.handle(say.TaskExited("w1", 0), 6.2) == [say.StartTasks(tuple(TASKS), 1)]
+
+
+def test_what_the_user_ends_is_not_started_again() -> None:
+    supervisor = under(REGROUP)
+    for event in (say.TaskExited("ps0", -9), say.TaskStranded("w0", "lost"), say.TaskStranded("w1", "lost")):
+        supervisor.handle(event, 5.0)
+    supervisor.handle(say.Tick(), 6.0)
+    for task in TASKS:
+        supervisor.handle(say.TaskBound(task, {}), 7.0)
+        supervisor.handle(say.TaskReady(task), 7.0)
+    supervisor.handle(say.Interrupted(), 8.0)
+    assert say.KillTasks(("w0", "w1")) in supervisor.handle(say.TaskExited("ps0", -9), 8.1)
 
 
 def test_what_a_restart_cannot_help_is_not_restarted() -> None:
@@ -353,6 +406,7 @@ _EVENTS = st.one_of(
     st.builds(say.TaskBound, st.sampled_from(sorted(TASKS)), st.just({})),
     st.builds(say.TaskReady, st.sampled_from(sorted(TASKS))),
     st.builds(done, st.sampled_from(sorted(TASKS))),
+    st.builds(say.TaskStranded, st.sampled_from(["w0", "w1"]), st.just("lost")),
     st.just(say.Interrupted()),
     st.builds(say.AgentLost, st.sampled_from(HOSTS), st.just("gone")),
     st.just(say.Tick()),
@@ -360,13 +414,14 @@ _EVENTS = st.one_of(
 
 
 @settings(max_examples=400)
-@given(st.lists(_EVENTS, max_size=30), st.sampled_from([REJOIN, WHOLE, say.Policy(), say.Policy(
-    rejoin=frozenset({"w1"}), whole=True, restarts=2)]))  # fmt: skip
+@given(st.lists(_EVENTS, max_size=30), st.sampled_from([REJOIN, WHOLE, REGROUP, say.Policy(), say.Policy(
+    rejoin=frozenset({"w1"}), whole=True, restarts=2), say.Policy(
+    rejoin=frozenset({"w1"}), whole=True, regroup=frozenset({"w0", "w1"}), restarts=2)]))  # fmt: skip
 def test_whatever_happens_it_ends_once_and_starts_only_what_is_dead(
     events: list[say.Event], policy: say.Policy
 ) -> None:
     supervisor = under(policy)
-    alive, now_s, starts, ends = set(TASKS), 5.0, 0, 0
+    alive, stranded, now_s, starts, ends = set(TASKS), set[str](), 5.0, 0, 0
     script = [*events]
     while not supervisor.ended and now_s < 10_000:
         now_s += 0.5
@@ -375,16 +430,24 @@ def test_whatever_happens_it_ends_once_and_starts_only_what_is_dead(
             if event.task not in alive:
                 continue
             alive.discard(event.task)
+            stranded.discard(event.task)
+        if isinstance(event, say.TaskStranded):
+            if event.task not in alive - stranded or event.task not in policy.regroup:
+                continue
+            stranded.add(event.task)
         for one in supervisor.handle(event, now_s):
             match one:
-                case say.StartTasks(tasks, attempt):
-                    assert not alive & set(tasks)
+                case say.StartTasks(tasks, attempt, _, waiting):
+                    assert alive & set(tasks) == set(waiting) <= stranded
                     alive |= set(tasks)
+                    stranded -= set(waiting)
                     starts += 1
                     assert attempt == starts <= policy.restarts
                 case say.KillTasks(tasks):
                     assert set(tasks) <= alive
                     script = [*(say.TaskExited(task, -9) for task in tasks), *script]
+                case say.RecallTasks(tasks):
+                    assert set(tasks) <= (alive & policy.regroup) - stranded
                 case say.End():
                     ends += 1
         if not script and isinstance(event, say.Tick) and now_s > 5000:

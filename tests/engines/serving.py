@@ -36,7 +36,8 @@ class Alone:
     """The rendezvous of a server whose only peers are the test's."""
 
     def __init__(self, peers: dict[str, dict[str, str]]) -> None:
-        self.halted, self.address, self.bound = threading.Event(), "", threading.Event()
+        self.halted, self.recalled, self.bound = threading.Event(), threading.Event(), threading.Event()
+        self.address = ""
         self._peers = peers
 
     def meet(self, addresses: dict[str, str]) -> dict[str, dict[str, str]]:
@@ -46,6 +47,9 @@ class Alone:
 
     def start_together(self) -> None:
         """There is nobody to wait for."""
+
+    def regroup(self, why: str) -> Job:
+        raise AssertionError("a server has no servers to lose")
 
     def attach(self, kind: str, name: str, data: bytes) -> None:
         raise AssertionError("a server leaves no files")

@@ -51,6 +51,12 @@ class Failed(Message, frozen=True):
     traceback: str
 
 
+class Stranded(Message, frozen=True):
+    """A task cannot go on with its peers as they are: it has let go of them and waits to be given others."""
+
+    user_line: str
+
+
 class Attached(Message, frozen=True):
     """A file a task leaves with the run: `name` is relative to the task's own folder."""
 
@@ -78,12 +84,22 @@ class Halt(Message, frozen=True):
     """Stop after the step under way and finish in good order."""
 
 
+class Recall(Message, frozen=True):
+    """Let go of all peers and say so: some of them are gone."""
+
+
+class Regroup(Message, frozen=True):
+    """Begin again with new peers. `job` is what a process that begins now would be given."""
+
+    job: msgspec.Raw
+
+
 class Dismissed(Message, frozen=True):
     """The agent has measured the task a last time: it may end. Only the agent says this."""
 
 
-TaskSays = Bound | Ready | Finished | Failed | Attached
-TaskHears = Peers | Go | Halt | Dismissed
+TaskSays = Bound | Ready | Finished | Failed | Stranded | Attached
+TaskHears = Peers | Go | Halt | Recall | Regroup | Dismissed
 
 
 # ---- agent -> controller ----

@@ -1,5 +1,7 @@
 """One task as its agent sees it: a process, its pipes, its record file and its log."""
 
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -22,6 +24,7 @@ from paceline.agent.protocol import (
     Records,
     Sender,
     StartTask,
+    Stranded,
     TaskExited,
     TaskHears,
     TaskSaid,
@@ -29,6 +32,8 @@ from paceline.agent.protocol import (
 )
 from paceline.train.recorder import RecordReader
 
+_LAST_WORDS_S = 2.0
+"""What a task said before it ended is in the pipe, and takes no longer to be read."""
 _LOG_CHUNK_BYTES = 256 * 1024
 
 
@@ -69,6 +74,8 @@ class RunningTask:
         self._says = Receiver[TaskSays](self._process.stdout, TaskSays)  # type: ignore[arg-type]
         self._follower = threading.Thread(target=self._follow, name=f"follow-{self.name}", daemon=True)
         self._follower.start()
+        self._waiter = threading.Thread(target=self._tell_its_end, name=f"wait-{self.name}", daemon=True)
+        self._waiter.start()
 
     @property
     def alive(self) -> bool:
@@ -97,7 +104,7 @@ class RunningTask:
         return Asked(self.name, self.pid, self._stacks_path)
 
     def join(self, timeout_s: float) -> None:
-        self._follower.join(timeout_s)
+        self._waiter.join(timeout_s)
 
     def _write_job(self, job: msgspec.Raw) -> None:
         with suppress(OSError):
@@ -109,12 +116,20 @@ class RunningTask:
                 if isinstance(message, Finished | Failed):
                     self._about_to_end(self.name)
                     self.tell(Dismissed())
+                if isinstance(message, Stranded):
+                    self.ship()  # How far it had come decides from where it goes on.
                 self._up.send(TaskSaid(self.name, message))
         except FrameError as error:
             self._up.send(TaskSaid(self.name, Failed(f"it said something that is no message of ours: {error}", "")))
             self._process.kill()
+
+    def _tell_its_end(self) -> None:
+        """Known from the system: the pipe may be held open by processes that the task has started."""
         code = self._process.wait()
         ended_ns = time.monotonic_ns()
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        self._follower.join(_LAST_WORDS_S)
         self.ship()
         oom = code == -9 and _oom_kills() > self._oom_before
         self._up.send(TaskExited(self.name, code, ended_ns, oom))

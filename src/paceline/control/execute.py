@@ -46,7 +46,8 @@ def restart_policy(plan: RunPlan) -> words.Policy:
     comes_back = {place.task for place in plan.workers} if able else set()
     if plan.synchronous and plan.transport == "memory" and not spec.backup:
         comes_back.discard("w0")  # The values of all lie in its memory.
-    return words.Policy(rejoin=frozenset(comes_back), whole=asked, restarts=spec.restarts)
+    regroup = frozenset(place.task for place in plan.workers) if able and asked and plan.trains else frozenset()
+    return words.Policy(rejoin=frozenset(comes_back), whole=asked, regroup=regroup, restarts=spec.restarts)
 
 
 def host_requests(plan: RunPlan) -> list[HostRequest]:
@@ -113,7 +114,8 @@ class Conductor:
         # A host with little CPU takes as much longer to load a framework.
         slowness = 1 / min(1.0, *(most.cpus or 1.0 for most in plan.limits))
         startup_s = STARTUP_DEADLINE_S * slowness
-        self._supervisor = Supervisor(plan.layout.hosts, self._home, writer.now_s(), startup_s, restart_policy(plan))
+        self._policy = restart_policy(plan)
+        self._supervisor = Supervisor(plan.layout.hosts, self._home, writer.now_s(), startup_s, self._policy)
         self._vigil = Vigil(plan, cluster, writer, startup_s, slowness)
         self._start = self._first_start = start
         self._secrets = ENGINES[plan.spec.engine].new_secrets()
@@ -191,6 +193,8 @@ class Conductor:
             case protocol.Failed(line, traceback):
                 self._writer.event("failed", task=task, line=line, traceback=traceback)
                 self._decide(words.TaskFailed(task, line))
+            case protocol.Stranded(line):
+                self._decide(words.TaskStranded(task, line))
             case protocol.Attached() as message:
                 self._collector.attached(task, message)
 
@@ -238,6 +242,9 @@ class Conductor:
                     self._collector.moment.open()
             case words.AskToHalt(tasks):
                 self._tell(tasks, protocol.Halt())
+            case words.RecallTasks(tasks):
+                self._tell(tasks, protocol.Recall())
+                self._vigil.recalled(tasks)
             case words.KillTasks(tasks):
                 for task in tasks:
                     self._cluster.send(self._home[task], protocol.Signal(task, signal.SIGKILL))
@@ -259,6 +266,9 @@ class Conductor:
                 self._writer.add(TaskAdded(task, self._home[task]))
                 self._writer.event("assigned", task=task, threads=job.threads)
             raw = msgspec.Raw(msgspec.msgpack.encode(job))
+            if task in order.stranded:
+                self._tell((task,), protocol.Regroup(raw))
+                continue
             self._cluster.send(self._home[task], protocol.StartTask(task, raw, ENGINES[job.engine].env))
 
     def _go_back(self) -> None:
@@ -333,6 +343,7 @@ class Conductor:
             restore=self._start.checkpoint,
             first_step=max(came_to, self._start.steps.get(task, 0)),
             trained_s=self._first_start.trained_s + moment.elapsed_s,
+            regroups=task in self._policy.regroup,
         )
 
     def _fair_threads(self, host: str) -> int:

@@ -17,6 +17,7 @@ from paceline.control.vocabulary import (
     KillTasks,
     OpenBarrier,
     Policy,
+    RecallTasks,
     Report,
     StartTasks,
     StoreLost,
@@ -25,6 +26,7 @@ from paceline.control.vocabulary import (
     TaskFailed,
     TaskFinished,
     TaskReady,
+    TaskStranded,
     TaskStuck,
     Tick,
 )
@@ -33,6 +35,8 @@ from paceline.train.context import Outcome
 STARTUP_DEADLINE_S = 180.0
 BLAME_WINDOW_S = 0.7
 """A death makes others fail too; how long to wait for the news of who was first."""
+CERTAIN = -1
+"""Nothing that happens to its peers kills a task from outside."""
 HALT_DEADLINE_S = 8.0
 SERVER_DEADLINE_S = 3.0
 KILL_DEADLINE_S = 3.0
@@ -43,7 +47,7 @@ class Stage(Enum):
     BINDING = "the tasks to start"
     CONNECTING = "the tasks to get ready"
     TRAINING = "the training"
-    CLEARING = "the tasks to die, to be started again"
+    CLEARING = "the tasks to die or let go of each other, to be started again"
     HALTING = "the tasks to halt"
     BLAMING = "news of who failed first"
     KILLING = "the tasks to die"
@@ -52,7 +56,7 @@ class Stage(Enum):
 
 class Blame(msgspec.Struct, frozen=True):
     rank: int
-    """Lower is nearer to the root of the trouble."""
+    """Lower is nearer to the root of the trouble; at CERTAIN there is nothing to wait for."""
     task: str | None
     host: str | None
     line: str
@@ -75,6 +79,10 @@ class Supervisor:
         self._bound: dict[str, dict[str, str]] = {}
         self._ready: set[str] = set()
         self._alive: set[str] = set()
+        self._stranded: set[str] = set()
+        """Alive, but without peers until all are started again."""
+        self._doomed: set[str] = set()
+        """Alive, but told to die so that all can be started again."""
         self._outcomes: dict[str, Outcome] = {}
         self._said: dict[str, str] = {}
         self._blames: list[Blame] = []
@@ -118,7 +126,11 @@ class Supervisor:
                 return self._finished(task, outcome, now_s)
             case TaskFailed(task, line):
                 self._said[task] = line
-                return self._fail(Blame(2, task, self._home[task], f"{self._where(task)} failed: {line}"), now_s)
+                if self._may_rejoin(task):
+                    return []  # Its exit, which follows, decides.
+                return self._fail(self._blame_words(task, line), now_s)
+            case TaskStranded(task, line):
+                return self._has_let_go(task, line, now_s)
             case TaskExited():
                 return self._exited(event, now_s)
             case TaskStuck(task, detail):
@@ -138,7 +150,10 @@ class Supervisor:
         return []
 
     def _start_all(self, now_s: float) -> list[Instruction]:
+        stranded = tuple(sorted(self._stranded))
         self._alive = set(self._home)
+        self._stranded.clear()
+        self._doomed.clear()
         self._bound.clear()
         self._ready.clear()
         self._outcomes.clear()
@@ -146,10 +161,12 @@ class Supervisor:
         self._blames.clear()
         self._returning.clear()
         self._enter(Stage.BINDING, now_s + self._startup_s)
-        return [StartTasks(tuple(self._home), self._attempts)]
+        return [StartTasks(tuple(self._home), self._attempts, stranded=stranded)]
 
     def _finished(self, task: str, outcome: Outcome, now_s: float) -> list[Instruction]:
         self._outcomes[task] = outcome
+        if self._stage is Stage.CLEARING:
+            return self._doom(({task} & self._alive) - self._doomed)  # It was done before it heard that all go back.
         servers = self._alive - self._workers
         if self._stage in (Stage.TRAINING, Stage.HALTING) and self._outcomes.keys() >= self._workers and servers:
             # Some servers know that they are done, others must be told.
@@ -162,18 +179,17 @@ class Supervisor:
         if event.task not in self._alive:
             return []
         self._alive.remove(event.task)
+        self._stranded.discard(event.task)
         if self._stage is Stage.CLEARING:
-            return [] if self._alive else self._start_all(now_s)
+            return self._start_if_cleared(now_s)
         instructions: list[Instruction] = []
         if event.task not in self._outcomes and self._stage is not Stage.KILLING:
             blame = self._blame_exit(event)
             if self._may_rejoin(event.task):
                 return self._bring_back(event.task, blame, now_s)
             instructions = self._fail(blame, now_s)
-        if not self._alive and self._stage is not Stage.BLAMING:
-            instructions += self._conclude()
-        elif not self._alive:
-            instructions += self._condemn(now_s)
+        if not self._alive and not self.ended:
+            instructions += self._condemn(now_s) if self._stage is Stage.BLAMING else self._conclude()
         return instructions
 
     def _stuck(self, blame: Blame, now_s: float) -> list[Instruction]:
@@ -199,25 +215,34 @@ class Supervisor:
     def _blame_exit(self, event: TaskExited) -> Blame:
         where, host = self._where(event.task), self._home[event.task]
         if event.oom:
-            return Blame(0, event.task, host, f"{where} was killed: out of memory")
+            return Blame(CERTAIN, event.task, host, f"{where} was killed: out of memory")
         if event.task in self._said:
-            return Blame(2, event.task, host, f"{where} failed: {self._said[event.task]}")
+            return self._blame_words(event.task, self._said[event.task])
         if event.code < 0:
-            return Blame(0, event.task, host, f"{where} was killed by {_signal_name(-event.code)}")
+            rank = CERTAIN if event.code == -signal.SIGKILL else 0
+            return Blame(rank, event.task, host, f"{where} was killed by {_signal_name(-event.code)}")
         return Blame(1, event.task, host, f"{where} exited with code {event.code} before it was done")
+
+    def _blame_words(self, task: str, line: str) -> Blame:
+        return Blame(2, task, self._home[task], f"{self._where(task)} failed: {line}")
+
+    def _has_let_go(self, task: str, line: str, now_s: float) -> list[Instruction]:
+        """By itself, because its peers are gone, or because it was told to."""
+        self._stranded.add(task)
+        if self._stage is Stage.CLEARING:
+            return self._start_if_cleared(now_s)
+        return self._fail(self._blame_words(task, line), now_s)
 
     def _fail(self, blame: Blame, now_s: float) -> list[Instruction]:
         if self._stage is Stage.KILLING:
             return []
         if self._stage is Stage.CLEARING and blame.task is not None:
             return []  # It is about to be started again.
-        if blame.task and self._may_rejoin(blame.task):
-            return []  # Its exit, which follows, decides.
         self._blames.append(blame)
         if self._stage is not Stage.BLAMING:
             self._restartable = self._stage is Stage.TRAINING or self._attempts > 0
             self._enter(Stage.BLAMING, now_s + BLAME_WINDOW_S)
-        return []
+        return self._condemn(now_s) if blame.rank == CERTAIN else []
 
     def _condemn(self, now_s: float) -> list[Instruction]:
         """Name the root of the trouble, and end the rest or start all again."""
@@ -226,17 +251,29 @@ class Supervisor:
         report = Report(root.line, root.task, root.host)
         if self._may_start_again():
             self._attempts += 1
-            if not self._alive:
-                return [report, *self._start_all(now_s)]
-            self._enter(Stage.CLEARING, now_s + KILL_DEADLINE_S)
-            return [report, KillTasks(tuple(sorted(self._alive)))]
+            return [report, *self._clear(now_s)]
         self._end = End("failed", root.line)
         return [report, *self._kill(now_s)]
+
+    def _clear(self, now_s: float) -> list[Instruction]:
+        """Until nobody is left who has to do with those that are gone."""
+        self._enter(Stage.CLEARING, now_s + KILL_DEADLINE_S)
+        keep = (self._alive & self._policy.regroup) - self._outcomes.keys()
+        recall = [RecallTasks(tuple(sorted(keep - self._stranded)))] if keep - self._stranded else []
+        return [*recall, *self._doom(self._alive - keep), *self._start_if_cleared(now_s)]
+
+    def _doom(self, tasks: set[str]) -> list[Instruction]:
+        self._doomed |= tasks
+        return [KillTasks(tuple(sorted(tasks)))] if tasks else []
+
+    def _start_if_cleared(self, now_s: float) -> list[Instruction]:
+        return self._start_all(now_s) if self._alive == self._stranded else []
 
     def _may_start_again(self) -> bool:
         """Only what began to train, and only for tasks: a lost host or a full disk will not be better next time."""
         only_tasks = all(blame.task is not None for blame in self._blames)
-        return self._restartable and only_tasks and self._policy.whole and self._attempts < self._policy.restarts
+        may = self._policy.whole and self._attempts < self._policy.restarts and not self._interrupts
+        return may and self._restartable and only_tasks
 
     def _kill(self, now_s: float) -> list[Instruction]:
         if not self._alive:
@@ -266,8 +303,12 @@ class Supervisor:
                 return self._kill(now_s)
             case Stage.KILLING:
                 return self._conclude()
+            case Stage.CLEARING if slow := self._alive - self._stranded - self._doomed:
+                # Whoever does not let go in time has to go.
+                self._deadline_s = now_s + KILL_DEADLINE_S
+                return self._doom(slow)
             case Stage.CLEARING:
-                line = f"{', '.join(self._where(task) for task in sorted(self._alive))} cannot be killed"
+                line = f"{', '.join(self._where(task) for task in sorted(self._doomed & self._alive))} cannot be killed"
                 self._end = End("failed", line)
                 return [Report(line), *self._kill(now_s)]
             case _:

@@ -82,6 +82,12 @@ class Vigil:
             self._away.add(task)
         self._watchdog.done(task)
 
+    def recalled(self, tasks: Iterable[str]) -> None:
+        """They are alive, but make no step until all begin again."""
+        self._away.update(tasks)
+        for task in tasks:
+            self._watchdog.done(task)
+
     def lost(self, host: str) -> None:
         self._leases.pop(host, None)
 

@@ -13,6 +13,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks that can come back by themselves while the others go on, or wait for them."""
     whole: bool = False
     """Whether all tasks may be started again together, from the last checkpoint."""
+    regroup: frozenset[str] = frozenset()
+    """Tasks whose processes need not end for that: they let go of their peers and are given others."""
     restarts: int = 0
     """How often at most, one way or the other."""
 
@@ -44,6 +46,13 @@ class TaskFinished(msgspec.Struct, frozen=True):
 
 
 class TaskFailed(msgspec.Struct, frozen=True):
+    task: str
+    user_line: str
+
+
+class TaskStranded(msgspec.Struct, frozen=True):
+    """A task has let go of its peers and waits to be given others."""
+
     task: str
     user_line: str
 
@@ -83,6 +92,7 @@ Event = (
     | TaskReady
     | TaskFinished
     | TaskFailed
+    | TaskStranded
     | TaskExited
     | TaskStuck
     | StoreLost
@@ -100,6 +110,8 @@ class StartTasks(msgspec.Struct, frozen=True):
     """How many restarts there were, this one included."""
     whole: bool = True
     """All are started together; else one comes back to the others."""
+    stranded: tuple[str, ...] = ()
+    """Those of them that are there and only need to be told."""
 
 
 class Introduce(msgspec.Struct, frozen=True):
@@ -113,6 +125,12 @@ class OpenBarrier(msgspec.Struct, frozen=True):
 
 
 class AskToHalt(msgspec.Struct, frozen=True):
+    tasks: tuple[str, ...]
+
+
+class RecallTasks(msgspec.Struct, frozen=True):
+    """Have them let go of their peers."""
+
     tasks: tuple[str, ...]
 
 
@@ -133,4 +151,4 @@ class End(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-Instruction = StartTasks | Introduce | OpenBarrier | AskToHalt | KillTasks | Report | End
+Instruction = StartTasks | Introduce | OpenBarrier | AskToHalt | RecallTasks | KillTasks | Report | End

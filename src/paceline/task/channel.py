@@ -18,10 +18,14 @@ from paceline.agent.protocol import (
     Message,
     Peers,
     Ready,
+    Recall,
     Receiver,
+    Regroup,
     Sender,
+    Stranded,
     TaskHears,
 )
+from paceline.errors import PeersGone, RunError
 
 Order = TypeVar("Order", bound=msgspec.Struct)
 _CHUNK_BYTES = 4 * 2**20
@@ -33,13 +37,15 @@ class Channel(Generic[Order]):
     """Implements Rendezvous. When the pipe closes, the run is over and this process ends at once."""
 
     def __init__(self, stdin: BinaryIO, stdout: BinaryIO, order: type[Order]) -> None:
-        self.halted = threading.Event()
+        self.halted, self.recalled = threading.Event(), threading.Event()
         self._sender = Sender(stdout)
         self._order = Receiver[Order](stdin, order).receive()
         self._hears = Receiver[TaskHears](stdin, TaskHears)
         self._peers: dict[str, dict[str, str]] = {}
         self._introduced, self._opened, self._dismissed = threading.Event(), threading.Event(), threading.Event()
         self._met = False
+        self._order_type = order
+        self._regrouped = threading.Event()
         threading.Thread(target=self._listen, name="channel", daemon=True).start()
 
     @classmethod
@@ -60,7 +66,7 @@ class Channel(Generic[Order]):
     def meet(self, addresses: dict[str, str]) -> dict[str, dict[str, str]]:
         self._met = True
         self._say(Bound(addresses))
-        self._introduced.wait()
+        self._wait(self._introduced)
         return self._peers
 
     def names_at(self, address: str) -> str:
@@ -72,7 +78,15 @@ class Channel(Generic[Order]):
         if not self._met:
             self.meet({})
         self._say(Ready())
-        self._opened.wait()
+        self._wait(self._opened)
+
+    def regroup(self, why: str) -> Order:
+        self._say(Stranded(why))
+        self._regrouped.wait()
+        self._regrouped.clear()
+        if self.halted.is_set():
+            raise RunError(why)
+        return self.order
 
     def attach(self, kind: str, name: str, data: bytes) -> None:
         for start in range(0, max(len(data), 1), _CHUNK_BYTES):
@@ -88,6 +102,18 @@ class Channel(Generic[Order]):
         """The last word, of a task that could not do what it had to."""
         self._say(Failed(user_line, traceback))
         self._dismissed.wait(_DISMISSAL_DEADLINE_S)
+
+    def _wait(self, event: threading.Event) -> None:
+        event.wait()
+        if self.recalled.is_set():
+            raise PeersGone("recalled before it began")
+
+    def _begin_again(self, job: bytes) -> None:
+        self._order = msgspec.msgpack.decode(job, type=self._order_type)
+        self._met = False
+        for event in (self.recalled, self._introduced, self._opened):
+            event.clear()
+        self._regrouped.set()
 
     def _say(self, message: Message) -> None:
         try:
@@ -106,6 +132,12 @@ class Channel(Generic[Order]):
                         self._opened.set()
                     case Halt():
                         self.halted.set()
+                        self._regrouped.set()  # For one who waits for peers, that is the end.
+                    case Recall():
+                        for event in (self.recalled, self._introduced, self._opened):
+                            event.set()
+                    case Regroup(job):
+                        self._begin_again(bytes(job))
                     case Dismissed():
                         self._dismissed.set()
         finally:

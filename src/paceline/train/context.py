@@ -58,6 +58,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """This worker's steps before, where they do not follow from the updates: in an asynchronous run."""
     trained_s: float = 0.0
     """Seconds of training before this task began."""
+    regroups: bool = False
+    """Whether this process may go on with other servers when its own are gone."""
 
     @property
     def is_chief(self) -> bool:
@@ -105,12 +107,19 @@ class Rendezvous(Protocol):
     halted: threading.Event
     """Set when the user wants the run to end early, in good order."""
 
+    recalled: threading.Event
+    """Set when this task is to let go of its peers, to be given others."""
+
     def meet(self, addresses: dict[str, str]) -> Peers:
         """Tell where this task listens; returns everyone's addresses, by task, once all have told."""
         ...
 
     def start_together(self) -> None:
         """Say this task is ready and wait until all are."""
+        ...
+
+    def regroup(self, why: str) -> Job:
+        """Say that this task is stranded; returns what it is to do instead, once it is told."""
         ...
 
     def attach(self, kind: str, name: str, data: bytes) -> None:

@@ -4,11 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-import zmq
 
 from paceline.data.batches import Batch
 from paceline.engines.torch.buckets import Touched, cut, homes, touched_by
-from paceline.engines.torch.link import connect
+from paceline.engines.torch.link import ServerLinks
 from paceline.engines.torch.memory import SEGMENT
 from paceline.engines.torch.neighbours import WorkerSide
 from paceline.engines.torch.network import Network
@@ -28,8 +27,7 @@ class ParameterServerWorker:
         peers = context.rendezvous.meet(self._side.address)
         self._side.meet(peers)
         self._network = Network(model, self._side.values)
-        self._sockets = zmq.Context()
-        self._links = connect(self._sockets, peers, job)
+        self._links = ServerLinks(context, peers)
         self._buckets = cut(model.size, job.servers)
         self._all = [bucket for buckets in self._buckets for bucket in buckets]
         self._pushes = (_PushAtTheEnd if len(self._all) == job.servers else _PushOnTheWay)(
@@ -114,9 +112,10 @@ class ParameterServerWorker:
         return homes(self._shapes, self._job.servers)
 
     def close(self) -> None:
-        for link in self._links:
-            link.close()
-        self._sockets.term()
+        self._links.close()
+
+    def abandon(self) -> None:
+        self._links.abandon()
 
     def _pull(self) -> None:
         """All values."""

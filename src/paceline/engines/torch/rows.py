@@ -9,14 +9,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-import zmq
 from torch.nn import functional
 
 from paceline.data.batches import Array, Batch
 from paceline.engines.torch.buckets import cut, homes
 from paceline.engines.torch.descent import BlockDescent
 from paceline.engines.torch.lanes import Indices, WorkerLanes
-from paceline.engines.torch.link import ServerLink, connect
+from paceline.engines.torch.link import ServerLink, ServerLinks
 from paceline.engines.torch.memory import SEGMENT
 from paceline.engines.torch.wire import Buffer, Op, Reply, Request
 from paceline.train.checkpoint import Beginning, State
@@ -185,8 +184,7 @@ class RowsWorker:
         self._model.differentiate(np.zeros(rows.size, np.float32), blank)
         lanes = WorkerLanes(job.servers, model.by_rows.rows(job.batch), shared=job.transport == "memory")
         peers = context.rendezvous.meet({SEGMENT: lanes.path} if lanes.path else {})
-        self._sockets = zmq.Context()
-        self._links = connect(self._sockets, peers, job)
+        self._links = ServerLinks(context, peers)
         self._servers = RowServers(self._links, lanes, model.size)
         self._rows: Vector | None = None
         """What the next step needs, if it is there already."""
@@ -257,9 +255,10 @@ class RowsWorker:
     def close(self) -> None:
         if self._job.is_chief:
             self._leave()
-        for link in self._links:
-            link.close()
-        self._sockets.term()
+        self._links.close()
+
+    def abandon(self) -> None:
+        self._links.abandon()
 
     def _leave(self) -> None:
         for link in self._links:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import msgspec
 import torch
 
 from paceline.engines.torch.allreduce import AllReduce
@@ -10,6 +11,7 @@ from paceline.engines.torch.own import with_model
 from paceline.engines.torch.ps import ParameterServerWorker
 from paceline.engines.torch.rows import RowsWorker, SingleRows
 from paceline.engines.torch.single import Single
+from paceline.errors import PeersGone
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.loop import train
 from paceline.train.product import compute
@@ -35,5 +37,21 @@ def run(context: TaskContext) -> Outcome:
     context = with_model(context)
     if context.workload.blocks:
         return compute(context, Blocks(context, context.workload.blocks))
+    while True:
+        strategy = None
+        try:
+            strategy = _strategy(context)
+            return train(context, strategy)
+        except PeersGone as error:
+            if not context.job.regroups:
+                raise
+            why = str(error)
+        if isinstance(strategy, ParameterServerWorker | RowsWorker):
+            strategy.abandon()
+        # What took long to load is kept; all else is made anew, as in a process that begins now.
+        context = msgspec.structs.replace(context, job=context.rendezvous.regroup(why))
+
+
+def _strategy(context: TaskContext) -> WorkerStrategy:
     workers = _ROW_WORKERS if context.model.by_rows else _WORKERS
-    return train(context, workers[context.job.strategy](context))
+    return workers[context.job.strategy](context)
