@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 THOROUGH = 100_000
+_THOROUGH_S = 3_600
 _SIZES = (
     0,
     1,
@@ -35,7 +36,8 @@ _MOST_AT_ONCE = 4
 
 def quick_and_thorough(quick: int = 1_000, thorough: int = THOROUGH) -> pytest.MarkDecorator:
     """A test of `cases` cases: some, and with the slow tests as many as it takes."""
-    return pytest.mark.parametrize("cases", [quick, pytest.param(thorough, marks=pytest.mark.slow)])
+    patient = (pytest.mark.slow, pytest.mark.timeout(_THOROUGH_S))
+    return pytest.mark.parametrize("cases", [quick, pytest.param(thorough, marks=patient)])
 
 
 def mutants(good: Sequence[bytes], count: int, seed: int = 1) -> Iterator[bytes]:
