@@ -58,6 +58,10 @@ class LiveRun:
         lines = file.read_text().splitlines() if file.exists() else []
         return [json.loads(line) for line in lines if line.endswith("}")]
 
+    def told(self, name: str) -> list[dict[str, Any]]:
+        """All events of one kind."""
+        return [event for event in self.events() if event["event"] == name]
+
     def wait_until_training(self) -> None:
         """The barrier is open and records of steps have reached the controller."""
 

@@ -26,10 +26,6 @@ def killed(run: LiveRun, victim: str) -> tuple[int, dict[str, Any]]:
     return watched.ended()
 
 
-def told(run: LiveRun, name: str) -> list[dict[str, Any]]:
-    return [event for event in run.events() if event["event"] == name]
-
-
 @pytest.mark.parametrize(
     ("layout", "victim", "transport"),
     [("pw w w", "w1", "memory"), ("p w w", "w0", "memory"), pytest.param("pw w w", "w2", "tcp", marks=SLOW)],
@@ -42,7 +38,7 @@ def test_a_worker_of_an_asynchronous_run_comes_back(tmp_path: Path, layout: str,
     # The last of its steps may have been applied but not recorded when the worker was killed.
     assert sum(worker["steps"] for worker in result["workers"]) in (19999, 20000)
     assert [incident["task"] for incident in result["incidents"]] == [victim]
-    (restarting,), (back,) = told(run, "restarting"), told(run, "back")
+    (restarting,), (back,) = run.told("restarting"), run.told("back")
     assert (restarting["tasks"], back["tasks"]) == ([victim], [victim])
     assert back["t_s"] - restarting["t_s"] < 5
     # The others made steps while it was away.
@@ -84,7 +80,7 @@ def test_all_go_back_to_the_last_checkpoint(
     code, result = killed(run, victim)
     assert (code, result["status"], result["updates"]) == (0, "ok", steps)
     assert result["tainted"]
-    (restored,) = told(run, "restored")
+    (restored,) = run.told("restored")
     assert restored["update"] >= every
     assert restored["lost"] < steps
     assert [incident["task"] for incident in result["incidents"]] == [victim, None]
@@ -119,14 +115,14 @@ def test_workers_go_on_with_a_new_server(
     made = [worker["steps"] for worker in result["workers"]]
     assert made == [steps] * len(made) if strategy == "ps-sync" else sum(made) == steps
     # Of all tasks only the servers, and who was killed, are other processes than before.
-    restarted = {task for task in {event["task"] for event in told(run, "started")} if started_often(run, task)}
+    restarted = {task for task in {event["task"] for event in run.told("started")} if started_often(run, task)}
     assert restarted == {victim, *(f"ps{number}" for number in range(layout.count("p")))}
     if strategy == "ps-sync":
         assert_same_values(result, undisturbed(tmp_path / "whole", workload, flags))
 
 
 def started_often(run: LiveRun, task: str) -> bool:
-    return len([event for event in told(run, "started") if event["task"] == task]) > 1
+    return len([event for event in run.told("started") if event["task"] == task]) > 1
 
 
 def undisturbed(runs: Path, workload: str, flags: list[str]) -> dict[str, Any]:
@@ -158,8 +154,8 @@ def test_what_fails_again_and_again_ends_failed(tmp_path: Path) -> None:
     run = LiveRun(tmp_path, *flags)
     run.wait_until_training()
     run.kill("w1")
-    until(lambda: told(run, "back"), "the worker's return")
-    os_pid = told(run, "started")[-1]["pid"]
+    until(lambda: run.told("back"), "the worker's return")
+    os_pid = run.told("started")[-1]["pid"]
     killed_at = time.monotonic()
     os.kill(os_pid, signal.SIGKILL)
     code, result = run.result()

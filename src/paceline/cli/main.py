@@ -1,5 +1,6 @@
 """The command line: one verb a file, and the one place where user errors become a line and an exit code."""
 
+import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -51,7 +52,10 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a sign gets another one, not a fault.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-    sys.exit(run_command(sys.argv[1:]))
+    code = run_command(sys.argv[1:])
+    # All is told: while the interpreter clears up, a Ctrl-C could only add a traceback to it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(code)
 
 
 def run_command(arguments: list[str]) -> int:

@@ -1,0 +1,144 @@
+"""Every engine, strategy and kind of hosts under the same faults. Other tests have some cells in every run."""
+
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from fault_table import ROWS, Row, Watched
+from live import LiveRun, gone, until
+from paceline.analyze.load import load_result
+from paceline.hosts import leftovers
+from paceline.store.paths import RunPaths, find_run
+from paceline.store.run import StoredRun
+
+pytestmark = pytest.mark.slow
+
+ENGINES = ("torch", "tensorflow")
+LAYOUTS = {"single": "w", "ps-sync": "pw w", "ps-async": "pw w", "allreduce": "w w"}
+VICTIMS = [("single", "w0"), ("ps-sync", "w1"), ("ps-sync", "ps0"), ("ps-async", "w1"), ("ps-async", "ps0")]
+VICTIMS += [("allreduce", "w1")]
+HOSTS = ("local", pytest.param("netns", marks=pytest.mark.netns))
+STEPS = {
+    "torch": {"single": 8000, "ps-sync": 2000, "ps-async": 8000, "allreduce": 1200},
+    "tensorflow": {"single": 4000, "ps-sync": 700, "ps-async": 2000, "allreduce": 600},
+}
+
+
+def begun(runs: Path, engine: str, strategy: str, hosts: str, *more: str) -> LiveRun:
+    what = ["--engine", engine, "--strategy", strategy, "--layout", LAYOUTS[strategy], "--hosts", hosts]
+    return LiveRun(runs, *what, "--name", "matrix", *more)
+
+
+def host_of(run: LiveRun, task: str) -> str:
+    return str(next(e["host"] for e in run.events() if e["event"] == "started" and e["task"] == task))
+
+
+def seen_after(run: LiveRun, at: float) -> float:
+    return float(run.told("incident")[0]["t_s"]) - (at - run.clock_zero_s)
+
+
+@pytest.mark.parametrize("hosts", HOSTS)
+@pytest.mark.parametrize(("strategy", "victim"), VICTIMS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_killed_it_ends_the_run_and_is_named(
+    tmp_path: Path, engine: str, strategy: str, victim: str, hosts: str
+) -> None:
+    run = begun(tmp_path, engine, strategy, hosts, "--stop", "seconds=600", "--on-failure", "fail")
+    run.wait_until_training()
+    watched, at = Watched(run, f"kill {victim}"), time.monotonic()
+    run.kill(victim)
+    code, result = watched.ended()
+    assert time.monotonic() - at < 5
+    assert (code, result["status"]) == (1, "failed")
+    assert result["reason"] == f"{victim} on {host_of(run, victim)} was killed by SIGKILL"
+    assert seen_after(run, at) < 1
+
+
+@pytest.mark.parametrize("hosts", HOSTS)
+@pytest.mark.parametrize(("strategy", "victim"), VICTIMS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_killed_it_is_started_again_and_every_update_is_made(
+    tmp_path: Path, engine: str, strategy: str, victim: str, hosts: str
+) -> None:
+    steps = STEPS[engine][strategy]
+    stop = ["--stop", f"steps={steps}", "--checkpoint-every", str(steps // 30)]
+    run = begun(tmp_path, engine, strategy, hosts, *stop, "--on-failure", "restart")
+    until(lambda: run.events() and RunPaths(run.directory).checkpoints_left(), "a checkpoint")
+    run.wait_until_training()
+    watched, at = Watched(run, f"kill {victim}, restart"), time.monotonic()
+    run.kill(victim)
+    code, result = watched.ended(timeout_s=120)
+    assert (code, result["status"], result["updates"]) == (0, "ok", steps)
+    assert seen_after(run, at) < 1
+    assert result["incidents"][0]["task"] == victim
+    made = [worker["steps"] for worker in result["workers"]]
+    if strategy == "ps-async":
+        # Killed between a push and the record of it, a worker leaves no trace of that one.
+        assert steps - sum(made) in (0, 1)
+    else:
+        assert made == [steps] * len(made)
+    lost = [event["lost"] for event in run.told("restored")]
+    comes_back_alone = engine == "torch" and strategy.startswith("ps") and victim == "w1"
+    assert len(lost) == (0 if comes_back_alone else 1)
+    assert result["tainted"] == bool(lost)
+
+
+@pytest.mark.parametrize("hosts", HOSTS)
+@pytest.mark.parametrize(("strategy", "victim"), VICTIMS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_frozen_it_is_found_and_all_stacks_are_kept(
+    tmp_path: Path, engine: str, strategy: str, victim: str, hosts: str
+) -> None:
+    run = begun(tmp_path, engine, strategy, hosts, "--stop", "seconds=600", "--on-failure", "fail")
+    run.wait_until_training()
+    watched, at = Watched(run, f"freeze {victim}"), time.monotonic()
+    os.kill(run.pid_of(victim), signal.SIGSTOP)
+    code, result = watched.ended(timeout_s=60)
+    assert (code, result["status"]) == (1, "failed")
+    assert result["reason"].startswith(f"{victim} on {host_of(run, victim)} is stuck: "), result["reason"]
+    assert 10 < seen_after(run, at) < 20
+    told = (run.directory / "logs" / "stacks.txt").read_text()
+    assert re.search(rf"^-> +{victim} .*stopped, state T$", told, re.MULTILINE)
+
+
+@pytest.mark.parametrize("hosts", HOSTS)
+@pytest.mark.parametrize("strategy", LAYOUTS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_ctrl_c_ends_it_in_good_order_and_leaves_what_it_can_be_resumed_from(
+    tmp_path: Path, engine: str, strategy: str, hosts: str
+) -> None:
+    run = begun(tmp_path, engine, strategy, hosts, "--stop", "seconds=600")
+    run.wait_until_training()
+    watched, at = Watched(run, "Ctrl-C"), time.monotonic()
+    run.process.send_signal(signal.SIGINT)
+    code, result = watched.ended()
+    assert time.monotonic() - at < 10
+    assert (code, result["status"], result["reason"]) == (130, "aborted", "interrupted by the user")
+    assert result["updates"] > 0
+    assert RunPaths(run.directory).checkpoints_left()
+
+
+@pytest.mark.parametrize("hosts", HOSTS)
+@pytest.mark.parametrize("strategy", LAYOUTS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_killed_controller_takes_all_with_it_and_loses_at_most_a_second(
+    tmp_path: Path, engine: str, strategy: str, hosts: str
+) -> None:
+    run = begun(tmp_path, engine, strategy, hosts, "--stop", "seconds=600")
+    run.wait_until_training()
+    family, at = run.family(), time.monotonic()
+    os.kill(run.process.pid, signal.SIGKILL)
+    run.process.communicate()
+    gone(family, deadline_s=5)
+    until(lambda: not leftovers.find(), "the end of namespaces and cgroups", deadline_s=5)
+    paths = find_run(tmp_path, "latest")
+    assert load_result(paths).status == "aborted"
+    steps = StoredRun(paths).steps
+    told_until = (steps["t_s"] + steps["duration_s"]).max()
+    assert isinstance(told_until, float)
+    assert at - run.clock_zero_s - told_until < 1
+    ROWS.append(Row("kill -9 controller", engine, strategy, hosts, "aborted", None, None, 0, 0))
