@@ -9,9 +9,9 @@ import traceback
 from pathlib import Path
 
 from paceline.agent.dump import SIGNAL
-from paceline.errors import PacelineError, one_line
 from paceline.task import connections
 from paceline.task.channel import Channel
+from paceline.task.gist import gist
 from paceline.task.lifeline import die_with_parent, join_cgroups
 from paceline.train.context import Job, Outcome, TaskContext
 
@@ -31,7 +31,7 @@ def main() -> None:
         code = 0
     except BaseException as error:
         logging.getLogger("paceline").error("%s", traceback.format_exc())
-        channel.failed(_one_line(error), _traceback(error, channel))
+        channel.failed(gist(error), _traceback(error, channel))
         code = 1
     sys.stderr.flush()
     # Not sys.exit: frameworks' own threads may hang in their clean-up, and all that matters is sent.
@@ -75,11 +75,6 @@ def _traceback(error: BaseException, channel: "Channel[Job]") -> str:
 
     name = channel.order.workload
     return users_part(error, where_code_is(name)) if is_own(name) else traceback.format_exc()
-
-
-def _one_line(error: BaseException) -> str:
-    text = one_line(str(error))[:300]
-    return text if isinstance(error, PacelineError) else f"{type(error).__name__}: {text}"
 
 
 def _arguments() -> argparse.Namespace:
