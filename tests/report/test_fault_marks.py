@@ -59,6 +59,12 @@ def test_the_table_has_what_followed(disturbed: RunPaths) -> None:
     assert rows[1]["until s"].text == "-"
 
 
+def test_the_verdict_is_told_as_that_of_a_disturbed_run(disturbed: RunPaths, runs: Path) -> None:
+    (found,) = gather("made", [disturbed]).verdicts
+    assert [line.partition(": ")[2] for line in found.disturbed] == [FREEZE, KILL]
+    assert gather("made", [store_run(runs, fault=[KILL])]).verdicts[0].disturbed == []
+
+
 def test_a_fault_that_never_came_is_said_so_and_drawn_nowhere(runs: Path) -> None:
     paths = store_run(runs, fault=[KILL])
     (sheet,) = [sheet for sheet in gather("made", [paths]).sheets if sheet.name == "Faults caused"]

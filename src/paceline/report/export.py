@@ -52,6 +52,7 @@ def _verdict(one: GroupVerdict) -> str:
     lines += [f"- try: {_text(line)}" for line in one.verdict.remedy]
     lines += [f"- runner-up: {_text(runner_up(one.verdict))}"] if one.verdict.runner_up else []
     lines += [f"- did not end well: {_text(line)}" for line in one.failures]
+    lines += [f"- disturbed on purpose: {_text(line)}" for line in one.disturbed]
     lines += [f"- incident: {_text(line)}" for line in one.incidents]
     return "\n".join([lines[0], "", *lines[1:]])
 

@@ -104,6 +104,7 @@ def _verdict(one: GroupVerdict, *, opened: bool) -> Html:
         _list("Try", verdict.remedy),
         _list("Runner-up", [runner_up(verdict)] if verdict.runner_up else []),
         _list("Did not end well", one.failures, class_="bad"),
+        _list("Disturbed on purpose", one.disturbed),
         _list("Incidents", one.incidents, class_="bad"),
         tag("div", f"Runs: {', '.join(one.runs)}", class_="soft"),
     ]

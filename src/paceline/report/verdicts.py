@@ -19,6 +19,8 @@ class GroupVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """Repeats with that cause."""
     failures: list[str]
     """Runs that did not end well, and why."""
+    disturbed: list[str]
+    """Runs in which something was made to go wrong: this is a verdict of that, too."""
     incidents: list[str]
 
 
@@ -45,6 +47,7 @@ def _of(title: str, group: Group) -> GroupVerdict:
         verdict=next(result.verdict for result in judged if result.verdict.cause == cause),
         agree=agree,
         failures=[_failure(result) for result in group.results if result.status != "ok"],
+        disturbed=[f"{r.run}: {f.what}" for r in group.results for f in r.faults if f.at_s is not None],
         incidents=[f"{r.run}, {i.t_s:.2f} s: {i.what}" for r in group.results for i in r.incidents],
     )
 
