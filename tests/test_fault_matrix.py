@@ -17,15 +17,27 @@ from paceline.store.run import StoredRun
 
 pytestmark = pytest.mark.slow
 
-ENGINES = ("torch", "tensorflow")
 LAYOUTS = {"single": "w", "ps-sync": "pw w", "ps-async": "pw w", "allreduce": "w w"}
-VICTIMS = [("single", "w0"), ("ps-sync", "w1"), ("ps-sync", "ps0"), ("ps-async", "w1"), ("ps-async", "ps0")]
-VICTIMS += [("allreduce", "w1")]
-HOSTS = ("local", pytest.param("netns", marks=pytest.mark.netns))
+VICTIMS = {"single": ["w0"], "ps-sync": ["w1", "ps0"], "ps-async": ["w1", "ps0"], "allreduce": ["w1"]}
 STEPS = {
     "torch": {"single": 8000, "ps-sync": 2000, "ps-async": 8000, "allreduce": 1200},
     "tensorflow": {"single": 4000, "ps-sync": 700, "ps-async": 2000, "allreduce": 600},
 }
+
+RUNS = [(engine, strategy, hosts) for engine in STEPS for strategy in LAYOUTS for hosts in ("local", "netns")]
+
+
+def cell(hosts: str, *others: str) -> object:
+    return pytest.param(*others, hosts, marks=[pytest.mark.netns] if hosts == "netns" else [])
+
+
+every_run = pytest.mark.parametrize(
+    ("engine", "strategy", "hosts"), [cell(hosts, engine, strategy) for engine, strategy, hosts in RUNS]
+)
+every_task = pytest.mark.parametrize(
+    ("engine", "strategy", "victim", "hosts"),
+    [cell(hosts, engine, strategy, victim) for engine, strategy, hosts in RUNS for victim in VICTIMS[strategy]],
+)
 
 
 def begun(runs: Path, engine: str, strategy: str, hosts: str, *more: str) -> LiveRun:
@@ -41,9 +53,7 @@ def seen_after(run: LiveRun, at: float) -> float:
     return float(run.told("incident")[0]["t_s"]) - (at - run.clock_zero_s)
 
 
-@pytest.mark.parametrize("hosts", HOSTS)
-@pytest.mark.parametrize(("strategy", "victim"), VICTIMS)
-@pytest.mark.parametrize("engine", ENGINES)
+@every_task
 def test_killed_it_ends_the_run_and_is_named(
     tmp_path: Path, engine: str, strategy: str, victim: str, hosts: str
 ) -> None:
@@ -58,9 +68,7 @@ def test_killed_it_ends_the_run_and_is_named(
     assert seen_after(run, at) < 1
 
 
-@pytest.mark.parametrize("hosts", HOSTS)
-@pytest.mark.parametrize(("strategy", "victim"), VICTIMS)
-@pytest.mark.parametrize("engine", ENGINES)
+@every_task
 def test_killed_it_is_started_again_and_every_update_is_made(
     tmp_path: Path, engine: str, strategy: str, victim: str, hosts: str
 ) -> None:
@@ -87,9 +95,7 @@ def test_killed_it_is_started_again_and_every_update_is_made(
     assert result["tainted"] == bool(lost)
 
 
-@pytest.mark.parametrize("hosts", HOSTS)
-@pytest.mark.parametrize(("strategy", "victim"), VICTIMS)
-@pytest.mark.parametrize("engine", ENGINES)
+@every_task
 def test_frozen_it_is_found_and_all_stacks_are_kept(
     tmp_path: Path, engine: str, strategy: str, victim: str, hosts: str
 ) -> None:
@@ -105,9 +111,7 @@ def test_frozen_it_is_found_and_all_stacks_are_kept(
     assert re.search(rf"^-> +{victim} .*stopped, state T$", told, re.MULTILINE)
 
 
-@pytest.mark.parametrize("hosts", HOSTS)
-@pytest.mark.parametrize("strategy", LAYOUTS)
-@pytest.mark.parametrize("engine", ENGINES)
+@every_run
 def test_ctrl_c_ends_it_in_good_order_and_leaves_what_it_can_be_resumed_from(
     tmp_path: Path, engine: str, strategy: str, hosts: str
 ) -> None:
@@ -122,9 +126,7 @@ def test_ctrl_c_ends_it_in_good_order_and_leaves_what_it_can_be_resumed_from(
     assert RunPaths(run.directory).checkpoints_left()
 
 
-@pytest.mark.parametrize("hosts", HOSTS)
-@pytest.mark.parametrize("strategy", LAYOUTS)
-@pytest.mark.parametrize("engine", ENGINES)
+@every_run
 def test_a_killed_controller_takes_all_with_it_and_loses_at_most_a_second(
     tmp_path: Path, engine: str, strategy: str, hosts: str
 ) -> None:
