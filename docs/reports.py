@@ -1,13 +1,17 @@
 """Writes docs/reports.md from runs: the tables come from `paceline reproduce` and from nowhere else.
 
-python docs/reports.py RUNS [RECIPE ...]    all recipes, or only those named; `make reports` is all of them in runs/
+python docs/reports.py RUNS [RECIPE ...]    all recipes, or only those named, beside what the page has
+
+`make reports` is all of them in runs/.
 """
 
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-from paceline.recipes.recipe import find, recipes
+from paceline.recipes.recipe import find, recipes, reports
 
 PAGE = Path(__file__).with_name("reports.md")
 _HEAD = """# The reports' tables and figures, made again
@@ -29,9 +33,23 @@ def main(runs: str, *names: str) -> None:
     wanted = [one.name for name in names or ("all",) for one in find(name)]
     command = [sys.executable, "-m", "paceline", "reproduce", *wanted, "--format", "md", "--runs", runs]
     made = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-    missing = [name for name in recipes() if name not in wanted]
+    found = _sections(PAGE.read_text("utf-8") if names and PAGE.exists() else "") | _sections(made)
+    missing = [name for name in recipes() if name not in found]
     note = f"\nNot measured for this page: {', '.join(missing)}.\n" if missing else ""
-    PAGE.write_text(f"{_HEAD}{note}\n{made.rstrip()}\n", encoding="utf-8")
+    PAGE.write_text(f"{_HEAD}{note}\n" + "\n".join(_in_order(found)), encoding="utf-8")
+
+
+def _sections(text: str) -> dict[str, str]:
+    """By recipe; what comes before the first of a report, by report."""
+    parts = re.split(r"^(?=###? )", text, flags=re.MULTILINE)
+    heads = {part: re.match(r"##(#?) (?:Report )?([\w-]+)", part) for part in parts}
+    return {(head[2] if head[1] else f"report{head[2]}"): part.rstrip() + "\n" for part, head in heads.items() if head}
+
+
+def _in_order(found: dict[str, str]) -> Iterator[str]:
+    for report in reports():
+        mine = [found[name] for name in recipes() if name in found and name.startswith(f"{report}-")]
+        yield from [found[report], *mine] if mine else []
 
 
 if __name__ == "__main__":
