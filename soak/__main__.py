@@ -17,6 +17,8 @@ from typing import Any
 from paceline.errors import HostError
 from paceline.hosts.kind import HostRequest
 from paceline.hosts.registry import HOSTS
+from paceline.store.paths import RunPaths
+from paceline.store.run import StoredRun
 from soak.invariants import left_behind, violations
 from soak.scenario import Scenario, draw
 
@@ -74,10 +76,13 @@ def _resume(scenario: Scenario, runs: Path) -> tuple[str, list[str]]:
         [sys.executable, "-m", "paceline", "show", killed, "--runs", str(runs), "--json"],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    if shown.returncode or json.loads(shown.stdout)["status"] != "aborted":
+    ended = [event["status"] for event in StoredRun(RunPaths(runs / killed)).all("ended")]
+    if shown.returncode or json.loads(shown.stdout)["status"] not in (ended or ["aborted"]):
         return "killed", [f"a killed run shows as: {shown.stdout[-300:]} {shown.stderr[-300:]}"]
     if wrong := list(left_behind(runs)):
         return "killed", wrong
+    if ended:
+        return f"killed, but it was over, {ended[0]}", []
     if not list((runs / killed / "checkpoints").glob("update-*.safetensors")):
         return "killed", []
     code, out, err = _run(["resume", killed], runs, "its own", 0.0)

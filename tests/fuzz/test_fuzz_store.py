@@ -19,6 +19,7 @@ from paceline.store.events import well_formed
 from paceline.store.journal import ClockOffset, Entry, HostSamples, Journal, TaskAdded, TaskRecords, read
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
+from paceline.store.seal import seal
 from paceline.store.tables import build
 from paceline.store.writer import consolidate
 from paceline.train.recorder import RECORD_BYTES, Kind, Recorder, RecordReader
@@ -213,6 +214,7 @@ def test_a_torn_tail_is_set_aside_and_the_rest_of_the_run_is_shown(tmp_path: Pat
     run.journal.write_bytes(torn)
     consolidate(run)
     shutil.copy(tmp_path / "steps", run.steps)
+    seal(run)
     again = load_result(run)
     assert (again.status, again.updates) == (whole.status, whole.updates)
     assert [worker.steps for worker in again.workers] == [worker.steps for worker in whole.workers]

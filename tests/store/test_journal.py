@@ -17,6 +17,7 @@ from paceline.agent.protocol import HostSample, LinkCount, TaskSample
 from paceline.store.journal import ClockOffset, HostSamples, Journal, TaskAdded, TaskRecords, read
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
+from paceline.store.seal import seal
 from paceline.store.tables import RECORD_DTYPE, TASK_FIELDS, build
 from paceline.store.writer import consolidate
 from paceline.train.recorder import RECORD_BYTES, Kind, Recorder, RecordReader
@@ -103,6 +104,7 @@ def test_a_run_from_before_tasks_told_how_long_they_waited_for_a_core_can_be_rea
     # The same table as it was written then, with one field less for each task.
     old = pl.List(pl.Struct({name: kind for name, kind in TASK_FIELDS.items() if name != "run_wait_s"}))
     pl.read_parquet(paths.samples).cast({"tasks": old}).write_parquet(paths.samples)
+    seal(paths)
     assert pl.read_parquet(paths.samples)["tasks"].to_list() == [
         [{"task": "w0", "cpu_s": 0.5, "rss_bytes": 9, "threads": 3}]
     ]

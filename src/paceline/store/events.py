@@ -64,6 +64,10 @@ class _Ended(_Any):
     reason: str | None
 
 
+class _Tables(_Any):
+    crc32: dict[str, int]
+
+
 _FORMS: dict[str, type[_Any]] = {
     "created": _Created,
     "joined": _Joined,
@@ -72,6 +76,7 @@ _FORMS: dict[str, type[_Any]] = {
     "finished": _Finished,
     "incident": _Incident,
     "ended": _Ended,
+    "tables": _Tables,
 }
 """What there must be of the events that figures are made from; there may be more."""
 

@@ -15,6 +15,7 @@ from paceline.store import result as results
 from paceline.store.events import Event, well_formed
 from paceline.store.paths import RunPaths, write_whole
 from paceline.store.result import Result
+from paceline.store.seal import check
 from paceline.store.tables import SAMPLES_SCHEMA, STEPS_SCHEMA, upgraded
 from paceline.store.writer import consolidate
 
@@ -51,6 +52,7 @@ class StoredRun:
             return pl.DataFrame(schema=schema)
         try:
             with making_sense(path):
+                check(path, self.events)
                 return upgraded(pl.read_parquet(path), schema)
         except OSError as error:
             raise StoreError(f"cannot read {path}: {error.strerror or error}") from None

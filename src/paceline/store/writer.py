@@ -17,6 +17,7 @@ from paceline.plan.place import RunPlan
 from paceline.store import tables
 from paceline.store.journal import Entry, Journal, read
 from paceline.store.paths import RunPaths, create_run, write_whole
+from paceline.store.seal import seal
 from paceline.store.unshipped import unshipped
 from paceline.train.recorder import clock_ns
 
@@ -130,6 +131,7 @@ def _write(paths: RunPaths, steps: pl.DataFrame, samples: pl.DataFrame) -> None:
         partial = target.with_name(target.name + ".partial")
         table.write_parquet(partial)
         partial.replace(target)
+    seal(paths)
 
 
 def _spec_fields(plan: RunPlan) -> dict[str, Any]:
