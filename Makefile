@@ -22,11 +22,18 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# Tests that neither measure nor start clusters share the cores; all others have the machine for themselves.
+PURE = $(addprefix tests/,analyze data docs fuzz plan recipes report spec store task train ui)
+SHARED = -n auto --dist loadfile $(PURE)
+ALONE = tests $(addprefix --ignore=,$(PURE))
+
 test: check
-	$(BIN)/pytest -m 'not slow'
+	$(BIN)/pytest -m 'not slow' $(SHARED)
+	$(BIN)/pytest -m 'not slow' $(ALONE)
 
 test-all: check
-	$(BIN)/pytest
+	$(BIN)/pytest $(SHARED)
+	$(BIN)/pytest $(ALONE)
 
 bench: $(READY)
 	$(BIN)/python -m bench
