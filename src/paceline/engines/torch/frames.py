@@ -11,8 +11,9 @@ from paceline.engines.torch.wire import Buffer, WireError
 ZERO_COPY_BYTES = 256 * 1024
 """From this size on a copy costs more than the bookkeeping that avoids it."""
 HEARTBEAT_MS = 2_000
-SILENCE_MS = 7_000
-"""A peer that has not answered a heartbeat for so long is given up: a stall or a cut may be shorter."""
+SILENCE_MS = 20_000
+"""A peer that has not answered a heartbeat for so long is given up. A stopped process answers none either, and who is
+stuck, and where, is found out by then; a cut link is seen sooner, by task.connections."""
 LINGER_MS = 2_000
 _MOST_FRAMES = 2
 
