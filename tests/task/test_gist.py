@@ -23,6 +23,7 @@ Socket closed [Op:__inference_step_7]"""
     [
         (ValueError(GATHER), "ValueError: indices = 5 is not in [0, 2)"),
         (OSError(LOST), "OSError: From /job:ps/replica:0/task:0: Socket closed"),
+        (OSError("{{function_node __inference_<lambda>_92}} Collective ops"), "OSError: Collective ops"),
         (ValueError("Graph execution error:"), "ValueError: Graph execution error:"),
         (ValueError("no\nsuch thing"), "ValueError: no such thing"),
         (RunError("two servers for one value"), "two servers for one value"),

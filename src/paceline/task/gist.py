@@ -10,11 +10,12 @@ _NOISE = re.compile(
     r"<stack traces unavailable>|\[\[\{\{node|Original stack trace|\(\d+\) \w+:\s*$"
 )
 """Lines that TensorFlow puts before and after what went wrong: where in the graph, with the code that made it."""
+_FUNCTION = re.compile(r"\{\{function_node \S+\}\}\s*")
 _TAIL = re.compile(r"\s*(\[\[\{\{node .*|\[Op:\w+\])\s*$")
 
 
 def gist(error: BaseException) -> str:
-    text = str(error)
+    text = _FUNCTION.sub("", str(error))
     if "Graph execution error" in text or "{{node" in text:
         told = [_TAIL.sub("", line) for line in text.splitlines() if line.strip() and not _NOISE.match(line.strip())]
         text = " ".join(told) or text

@@ -133,7 +133,24 @@ def _join(context: TaskContext) -> Any:
     os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": job.index}})
     tf.config.threading.set_intra_op_parallelism_threads(job.threads)
     tf.config.threading.set_inter_op_parallelism_threads(job.threads)
+    _be_patient(job.workers)
     options = tf.distribute.experimental.CommunicationOptions(
         implementation=tf.distribute.experimental.CommunicationImplementation.RING, timeout_seconds=_PATIENCE_S
     )
     return tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+
+
+def _be_patient(workers: int) -> None:
+    """As the strategy sets it up itself, but for the time after which it gives up a worker that is silent.
+
+    Its 10 s are shorter than it takes to find out who is stuck, and where; a worker that dies is seen by its agent.
+    """
+    from tensorflow.compiler.xla.tsl.protobuf.coordination_config_pb2 import CoordinatedJob
+    from tensorflow.python.eager import context as eager
+
+    eager.context().configure_coordination_service(
+        service_type="standalone",
+        service_leader="/job:worker/replica:0/task:0",
+        heartbeat_timeout_in_ms=int(1000 * _PATIENCE_S),
+        coordinated_jobs=[CoordinatedJob(name="worker", num_tasks=workers)],
+    )
