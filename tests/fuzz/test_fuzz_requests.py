@@ -122,6 +122,21 @@ def test_any_layout_is_small_enough_or_refused(text: str, needs_server: bool) ->
         assert len(layout.places()) <= MAX_TASKS
 
 
+@quick_and_thorough(500)
+def test_words_that_are_nearly_a_layout_are_one_or_refused(cases: int) -> None:
+    refused = 0
+    for data in mutants([b"pw w w", b"p p w w w", b"cluster2", b"w", b"pw*3 w"], cases):
+        try:
+            layout = resolve(data.decode("utf-8", "replace"), needs_server=True)
+        except PacelineError as error:
+            refused += 1
+            is_one_line(error)
+        else:
+            assert 0 < len(layout.hosts) <= MAX_HOSTS
+            assert set(str(layout)) <= set("pw ")
+    assert cases / 2 < refused < cases
+
+
 @pytest.mark.parametrize("text", ["w" * 10**6, "w " * 10**6, "pw" * 10**6 + "x", "x" * 10**6, "\x1b" * 10**6])
 def test_a_layout_of_a_million_letters_is_refused_at_once(text: str) -> None:
     start = time.monotonic()
