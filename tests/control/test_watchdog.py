@@ -133,3 +133,23 @@ def test_nobody_is_blamed_for_the_time_the_controller_was_away() -> None:
     play = Play(watching())
     play.go(5, "w0", "w1", "w2")
     assert play.watchdog.look(500.0) is None
+
+
+def test_who_is_heard_of_a_little_later_stands_still_as_well() -> None:
+    """Both wait for a server that is frozen: none of them is the one to blame."""
+    play = Play(watching(2))
+    play.go(5, "w0", "w1")
+    play.go(1, "w1")  # What it did before, told later.
+    alarm = play.go(30)
+    assert alarm
+    assert (alarm.tasks, alarm.everyone) == (("w0", "w1"), True)
+    assert play.go(30) is None
+
+
+def test_who_evaluates_meanwhile_does_not_stand_still() -> None:
+    play = Play(watching(2))
+    play.go(5, "w0", "w1")
+    play.watchdog.aside("w1", "eval")
+    alarm = play.go(30)
+    assert alarm
+    assert (alarm.tasks, alarm.everyone) == (("w0",), False)

@@ -93,11 +93,17 @@ class Watchdog:
             if now - worker.moved_s > LEAST_S
             and now - worker.moved_s > worker.allowed_s(self._first_step_s, self._aside_s)
         }
-        everyone = late == self._workers.keys()
-        if not late or (self._synchronous and not everyone):
+        if not late or (self._synchronous and late != self._workers.keys()):
             return None
+        # News of them comes at different moments: who has been quiet for long stands still as well.
+        quiet = {name for name in self._workers if name in late or self._is_quiet(self._workers[name], now)}
+        everyone = quiet == self._workers.keys()
+        late = quiet if everyone else late
         progress = {
             name: Progress(worker.steps, now - worker.moved_s, worker.aside) for name, worker in self._workers.items()
         }
         self._workers = {name: worker for name, worker in self._workers.items() if name not in late}
         return Stalled(tuple(sorted(late)), everyone, progress)
+
+    def _is_quiet(self, worker: _Worker, now_s: float) -> bool:
+        return not worker.aside and now_s - worker.moved_s > worker.allowed_s(self._first_step_s, self._aside_s) / 2
