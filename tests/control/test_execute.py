@@ -191,7 +191,7 @@ def test_a_run_without_progress_fails_after_all_stacks_were_written(
 
 
 def test_a_fault_is_caused_once_the_barrier_is_open_and_recorded(tmp_path: Path) -> None:
-    texts = ["cut h2 for 0.001s at 0s", "kill w1 at 0s"]
+    texts = ["cut h2 for 0.001s at 0s", "kill w1 at 0.5s"]
     (spec,) = expand(experiment({"workload": "logreg", "strategy": "ps-sync", "layout": "pw w w", "fault": texts}))
     plan = place(spec, catalog())
     writer = RunWriter(tmp_path / "runs", "test", plan)
@@ -203,6 +203,6 @@ def test_a_fault_is_caused_once_the_barrier_is_open_and_recorded(tmp_path: Path)
     assert hosts.changes == [("h2", Condition(linked=False)), ("h2", Condition())]
     told = [event for event in events(writer) if event["event"] in ("go", "fault", "fault-over")]
     assert [(one["event"], one.get("what")) for one in told] == [
-        ("go", None), ("fault", texts[0]), ("fault", texts[1]), ("fault-over", texts[0]),
+        ("go", None), ("fault", texts[0]), ("fault-over", texts[0]), ("fault", texts[1]),
     ]  # fmt: skip
-    assert [(one["task"], one["host"]) for one in told[1:]] == [(None, "h2"), ("w1", "h2"), (None, "h2")]
+    assert [(one["task"], one["host"]) for one in told[1:]] == [(None, "h2"), (None, "h2"), ("w1", "h2")]

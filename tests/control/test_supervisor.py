@@ -165,10 +165,12 @@ def test_a_worker_without_a_step_makes_the_run_not_ok() -> None:
     assert ends[-1] == say.End("failed", "w1 on h2 made no step")
 
 
-def test_a_loss_that_is_no_number_is_diverged() -> None:
+@pytest.mark.parametrize("steps", [5, 0])
+def test_a_loss_that_is_no_number_is_diverged_though_another_had_no_time_for_a_step(steps: int) -> None:
     supervisor = training()
-    for task in TASKS:
-        supervisor.handle(done(task, diverged=task == "w0"), 10.0)
+    supervisor.handle(done("w0", diverged=True), 10.0)
+    supervisor.handle(done("w1", steps=steps), 10.0)
+    supervisor.handle(done("ps0"), 10.0)
     end = [end_of(supervisor.handle(say.TaskExited(task, 0), 11.0)) for task in TASKS][-1]
     assert end
     assert end.status == "diverged"

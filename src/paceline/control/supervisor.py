@@ -331,11 +331,12 @@ class Supervisor:
         return [end]
 
     def _judge(self) -> End:
+        # First: a run that diverges at once may end before everyone has made a step.
+        if any(outcome.diverged for outcome in self._outcomes.values()):
+            return End("diverged", "the loss is no longer a finite number: try a smaller learning rate (--set lr=…)")
         idle = [task for task in sorted(self._workers) if self._outcomes[task].steps == 0]
         if idle:
             return End("failed", f"{', '.join(self._where(task) for task in idle)} made no step")
-        if any(outcome.diverged for outcome in self._outcomes.values()):
-            return End("diverged", "the loss is no longer a finite number: try a smaller learning rate (--set lr=…)")
         return End("ok")
 
     def _where(self, task: str) -> str:
