@@ -1,10 +1,12 @@
 """Paces measured in turns, so that a noisy minute hits every contender alike."""
 
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from statistics import median
 
 import msgspec
+import psutil
 from rich.console import Console
 from rich.table import Table
 
@@ -12,6 +14,9 @@ import paceline
 from paceline.store.result import Result
 
 Contender = Callable[[], float]
+_MOST_STOLEN = 0.1
+"""Of the cores, on average: from here on a measurement says more of the machine's other guests than of us."""
+_MOST_TRIES = 4
 console = Console(width=120, highlight=False)
 
 
@@ -34,9 +39,26 @@ def in_turns(contenders: Mapping[str, Contender], rounds: int) -> dict[str, Pace
     values: dict[str, list[float]] = {name: [] for name in contenders}
     for number in range(1, rounds + 1):
         for name, contender in contenders.items():
-            values[name].append(contender())
+            values[name].append(_undisturbed(name, contender))
             console.print(f"  round {number} of {rounds}: {name} {values[name][-1]:,.4g}", style="dim")
     return {name: Pace(tuple(found)) for name, found in values.items()}
+
+
+def _undisturbed(name: str, contender: Contender) -> float:
+    """Measured again if this virtual machine was kept waiting for its cores; of several tries, the quietest."""
+    tries: list[tuple[float, float]] = []
+    while len(tries) < _MOST_TRIES and (not tries or tries[-1][0] > _MOST_STOLEN):
+        start_s, before = time.monotonic(), _stolen_s()
+        value = contender()
+        tries.append(((_stolen_s() - before) / (time.monotonic() - start_s), value))
+        if tries[-1][0] > _MOST_STOLEN:
+            console.print(f"  disturbed, {tries[-1][0]:.2f} cores were taken away: {name} {value:,.4g}", style="dim")
+    return min(tries)[1]
+
+
+def _stolen_s() -> float:
+    """What the machine below took of all cores so far; 0 where it does not say."""
+    return float(getattr(psutil.cpu_times(), "steal", 0.0))
 
 
 def ours(workload: str, figure: str = "updates_per_s", **fields: object) -> Contender:
