@@ -1,21 +1,18 @@
 """Paces measured in turns, so that a noisy minute hits every contender alike."""
 
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from statistics import median
 
 import msgspec
-import psutil
 from rich.console import Console
 from rich.table import Table
 
 import paceline
+from bench.quiet import Stolen
 from paceline.store.result import Result
 
 Contender = Callable[[], float]
-_MOST_STOLEN = 0.1
-"""Of the cores, on average: from here on a measurement says more of the machine's other guests than of us."""
 _MOST_TRIES = 4
 console = Console(width=120, highlight=False)
 
@@ -47,18 +44,14 @@ def in_turns(contenders: Mapping[str, Contender], rounds: int) -> dict[str, Pace
 def _undisturbed(name: str, contender: Contender) -> float:
     """Measured again if this virtual machine was kept waiting for its cores; of several tries, the quietest."""
     tries: list[tuple[float, float]] = []
-    while len(tries) < _MOST_TRIES and (not tries or tries[-1][0] > _MOST_STOLEN):
-        start_s, before = time.monotonic(), _stolen_s()
-        value = contender()
-        tries.append(((_stolen_s() - before) / (time.monotonic() - start_s), value))
-        if tries[-1][0] > _MOST_STOLEN:
-            console.print(f"  disturbed, {tries[-1][0]:.2f} cores were taken away: {name} {value:,.4g}", style="dim")
+    for _ in range(_MOST_TRIES):
+        with Stolen() as stolen:
+            value = contender()
+        tries.append((stolen.cores, value))
+        if not stolen.disturbs:
+            break
+        console.print(f"  disturbed, {stolen.cores:.2f} cores were taken away: {name} {value:,.4g}", style="dim")
     return min(tries)[1]
-
-
-def _stolen_s() -> float:
-    """What the machine below took of all cores so far; 0 where it does not say."""
-    return float(getattr(psutil.cpu_times(), "steal", 0.0))
 
 
 def ours(workload: str, figure: str = "updates_per_s", **fields: object) -> Contender:

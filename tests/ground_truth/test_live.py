@@ -3,10 +3,13 @@
 from pathlib import Path
 
 import pytest
+from bench.quiet import Stolen
 
 from ground_truth.cases import CASES, Case
 from ground_truth.run import run
 
+_TRIES = 3
+"""Where the machine below took cores away, the cause that was made is not the only one."""
 QUICK = {
     "compute-torch", "network-torch-async", "server-torch-async", "straggler-torch-sync", "barrier-torch-sync",
     "input-torch", "overhead-torch", "contention-one-core-async", "startup-torch", "imbalance-servers",
@@ -24,10 +27,15 @@ def _marked(case: Case) -> object:
 def test_the_cause_that_was_made_is_named(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in case.env.items():
         monkeypatch.setenv(name, value)
-    result = run(case, tmp_path)
-    assert result.status == "ok", result.reason
-    verdict = result.verdict
-    assert (verdict.cause, case.where in verdict.where) == (case.cause, True), verdict
+    for _ in range(_TRIES):
+        with Stolen() as stolen:
+            result = run(case, tmp_path)
+        assert result.status == "ok", result.reason
+        verdict = result.verdict
+        right = verdict.cause == case.cause and case.where in verdict.where
+        if right or not stolen.disturbs:
+            break
+    assert right, verdict
     assert verdict.evidence
 
 
