@@ -22,7 +22,7 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Tests that neither measure nor start clusters share the cores; all others have the machine for themselves.
+# Tests that measure nothing share the cores; all others have the machine for themselves.
 PURE = $(addprefix tests/,analyze data docs fuzz plan recipes report spec store task train ui)
 SHARED = -n auto --dist loadfile $(PURE)
 ALONE = tests $(addprefix --ignore=,$(PURE))

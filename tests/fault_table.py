@@ -31,6 +31,8 @@ class Watched:
         self._run, self._fault = run, fault
         self._family = run.family()
         self._at_ns = time.monotonic_ns()
+        self.seen_s: float | None = None
+        """How long after the fault an incident was told of, once the run has ended."""
 
     def ended(self, timeout_s: float = 90) -> tuple[int, dict[str, Any]]:
         """Exit code and result; nothing of the run is there any more, and the table has a row."""
@@ -41,6 +43,7 @@ class Watched:
         events = self._run.events()
         zero_ns = next(event["clock_zero_ns"] for event in events if event["event"] == "created")
         at_s = (self._at_ns - zero_ns) / 1e9
+        self.seen_s = _after(events, "incident", at_s)
         ROWS.append(
             Row(
                 self._fault,
@@ -48,7 +51,7 @@ class Watched:
                 result["strategy"],
                 result["hosts_kind"],
                 result["status"],
-                _after(events, "incident", at_s),
+                self.seen_s,
                 _after(events, "back", at_s),
                 sum(event["lost"] for event in events if event["event"] == "restored"),
                 len(left),

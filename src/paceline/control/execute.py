@@ -43,11 +43,11 @@ def restart_policy(plan: RunPlan) -> words.Policy:
         return words.Policy()
     asked = spec.on_failure == "restart"
     able = plan.servers and ENGINES[spec.engine].workers_rejoin and (asked or not plan.synchronous)
-    comes_back = {place.task for place in plan.workers} if able else set()
-    if plan.synchronous and plan.transport == "memory" and not spec.backup:
-        comes_back.discard("w0")  # The values of all lie in its memory.
-    regroup = frozenset(place.task for place in plan.workers) if able and asked and plan.trains else frozenset()
-    return words.Policy(rejoin=frozenset(comes_back), whole=asked, regroup=regroup, restarts=spec.restarts)
+    workers = frozenset(place.task for place in plan.workers) if able else frozenset()
+    # The values of all lie in its memory.
+    rooted = {"w0"} if plan.synchronous and plan.transport == "memory" and not spec.backup else set()
+    regroup = workers if asked and plan.trains else frozenset()
+    return words.Policy(rejoin=workers - rooted, whole=asked, regroup=regroup, restarts=spec.restarts)
 
 
 def host_requests(plan: RunPlan) -> list[HostRequest]:

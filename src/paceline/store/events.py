@@ -65,7 +65,7 @@ class _Ended(_Any):
 
 
 class _Tables(_Any):
-    crc32: dict[str, int]
+    sha256: dict[str, str]
 
 
 _FORMS: dict[str, type[_Any]] = {

@@ -3,7 +3,7 @@
 What reads parquet trusts it: some damage makes it ask for all memory there is, and the process ends without an error.
 """
 
-import zlib
+import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +15,6 @@ from paceline.store.events import Event, well_formed
 from paceline.store.paths import RunPaths
 
 EVENT = "tables"
-_PIECE_BYTES = 2**20
 
 
 def seal(paths: RunPaths) -> None:
@@ -26,19 +25,16 @@ def seal(paths: RunPaths) -> None:
         lines = file.read().split(b"\n")
         t_s = next((event["t_s"] for line in reversed(lines) if (event := well_formed(line))), 0.0)
         after_torn = b"\n" if lines[-1] else b""
-        file.write(after_torn + msgspec.json.encode({"t_s": t_s, "event": EVENT, "crc32": sums}) + b"\n")
+        file.write(after_torn + msgspec.json.encode({"t_s": t_s, "event": EVENT, "sha256": sums}) + b"\n")
 
 
 def check(path: Path, events: Sequence[Event]) -> None:
     """StoreError if a table is not what was written; of runs without checksums nothing is known."""
     sealed = next((event for event in reversed(events) if event["event"] == EVENT), None)
-    if sealed and sealed["crc32"].get(path.name) != _checksum(path):
+    if sealed and sealed["sha256"].get(path.name) != _checksum(path):
         raise StoreError(f"{path} is damaged: it is not what was written")
 
 
-def _checksum(path: Path) -> int:
-    found = 0
+def _checksum(path: Path) -> str:
     with path.open("rb") as file:
-        while piece := file.read(_PIECE_BYTES):
-            found = zlib.crc32(piece, found)
-    return found
+        return hashlib.file_digest(file, "sha256").hexdigest()
