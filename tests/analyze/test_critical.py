@@ -24,6 +24,7 @@ def step(
         (task, number, "data", start, data),
         (task, number, "compute", start + data, compute),
         (task, number, "wait", arrived, start + last_s - arrived),
+        (task, number, "step", start, last_s),
     ]  # fmt: skip
 
 
@@ -48,8 +49,9 @@ def test_of_three_the_last_is_held_against_the_middle_of_the_others() -> None:
 
 def test_in_an_all_reduce_one_has_arrived_when_its_push_begins() -> None:
     steps = table(
-        ("w0", 0, "compute", 0, 1), ("w0", 0, "push", 1, 2), ("w1", 0, "compute", 0, 2), ("w1", 0, "push", 2, 1)
-    )
+        ("w0", 0, "compute", 0, 1), ("w0", 0, "push", 1, 2), ("w0", 0, "step", 0, 3),
+        ("w1", 0, "compute", 0, 2), ("w1", 0, "push", 2, 1), ("w1", 0, "step", 0, 3),
+    )  # fmt: skip
     (row,) = critical_path(steps, exchange_is_barrier=True).iter_rows(named=True)
     assert (row["task"], row["late_s"], row["phase"]) == ("w1", 1.0, "compute")
 
@@ -58,6 +60,12 @@ def test_a_step_that_someone_did_not_make_is_left_out() -> None:
     steps = table(*step("w0", 0, data=0, compute=1, last_s=2), *step("w1", 0, data=0, compute=2, last_s=2),
                   *step("w0", 1, data=0, compute=1, last_s=2))  # fmt: skip
     assert len(critical_path(steps, exchange_is_barrier=False)) == 1
+
+
+def test_who_is_at_the_end_first_has_not_arrived_at_a_barrier() -> None:
+    fused = [(task, 0, kind, 0, 1) for task in ("w0", "w1") for kind in ("fused", "step")]
+    ends = [("w0", 1, "wait", 1.0, 0.5), ("w1", 1, "wait", 1.2, 0.3)]
+    assert not len(critical_path(table(*fused, *ends), exchange_is_barrier=False))
 
 
 def test_one_worker_or_unknown_phases_have_no_critical_path() -> None:

@@ -69,7 +69,9 @@ def test_phases_are_never_negative_and_add_up_to_the_span(events: list[Event]) -
 
 def test_traces_are_few_and_begin_early() -> None:
     plan = TracePlan(None)
-    assert [step for step in range(1000) if plan.due(step)] == [5, 205, 405, 605, 805]
+    assert [step for step in range(1000) if plan.due(step)] == [5, 10, 20, 40, 80, 140, 205, 405, 605, 805]
+    asked = TracePlan(300)
+    assert [step for step in range(1000) if asked.due(step)] == [5, 305, 605, 905]
     never = TracePlan(0)
     assert not any(never.due(step) for step in range(1000))
     always = TracePlan(1)

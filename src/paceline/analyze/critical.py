@@ -31,8 +31,10 @@ def critical_path(steps: pl.DataFrame, *, exchange_is_barrier: bool) -> pl.DataF
 
 
 def _arrivals(steps: pl.DataFrame, kind: str) -> pl.DataFrame:
-    found = steps.filter(pl.col("kind") == kind)
-    # A worker may wait more than once between two steps, at the end for instance: the first is the barrier's.
+    # Not the wait for the others' end, which comes after the last step: who is there first says nothing of the pace.
+    made = steps.filter(pl.col("kind") == "step").select("step", "task")
+    found = steps.filter(pl.col("kind") == kind).join(made, on=["step", "task"], how="semi")
+    # A worker may wait more than once in a step: the first is the barrier's.
     return found.group_by("step", "task").agg(arrived_s=pl.col("t_s").min())
 
 

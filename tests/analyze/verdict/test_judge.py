@@ -40,6 +40,12 @@ def facts(*workers: WorkerFacts, **more: Any) -> Facts:
     return Facts(**{**base, "workers": workers, "hosts": tuple(hosts), "machine_cores": 8, **more})
 
 
+def held(made: Facts, host: str, cpus: float) -> Facts:
+    """With a host that may use no more of a core, and does."""
+    hosts = (msgspec.structs.replace(one, cpus=cpus, cpu_cores=cpus) if one.host == host else one for one in made.hosts)
+    return msgspec.structs.replace(made, hosts=tuple(hosts))
+
+
 def server(number: int = 0, **fields: Any) -> ServerFacts:
     return ServerFacts(task=f"ps{number}", host=f"s{number}", **fields)
 
@@ -53,6 +59,15 @@ def test_computing_most_of_the_time_is_compute() -> None:
     assert (verdict.cause, verdict.where, verdict.confidence) == ("compute", "w0 on h2", "high")
     assert verdict.share == pytest.approx(0.9)
     assert verdict.remedy[0].endswith("--strategy ps-sync --layout 'p w w w' --batch 100")
+
+
+def test_work_that_a_quota_held_up_counts_as_compute_where_it_was() -> None:
+    free, slow = worker(0, compute=2, push=0.5, wait=7.5), worker(1, compute=0.3, pull=9.7, starved=0.9)
+    verdict = judge(held(facts(free, slow), "h3", 0.1), ASKED)
+    assert (verdict.cause, verdict.where) == ("compute", "w1 on h3")
+    assert verdict.evidence[0] == (
+        "12% of the workers' time is computing, 44% other work for which too little of a core was allowed"
+    )
 
 
 def test_compute_that_hardly_calculates_is_overhead() -> None:
@@ -89,12 +104,8 @@ def test_a_worker_that_all_wait_for_is_a_straggler() -> None:
 
 def test_a_straggler_held_to_a_share_of_a_core_is_told_so() -> None:
     slow, quick = worker(1, compute=9, wait=1), worker(0, compute=1, wait=9)
-    made = facts(quick, slow, synchronous=True)
-    held = tuple(
-        msgspec.structs.replace(host, cpus=0.1, cpu_cores=0.1) if host.host == "h3" else host for host in made.hosts
-    )
     asked = msgspec.structs.replace(ASKED, spec={**ASKED.spec, "cpus": "- - 0.1"})
-    verdict = judge(msgspec.structs.replace(made, hosts=held), asked)
+    verdict = judge(held(facts(quick, slow, synchronous=True), "h3", 0.1), asked)
     assert verdict.cause == "straggler"
     assert any("0.10 of the 0.1 cores" in line for line in verdict.evidence)
     assert "give every host the same" in verdict.remedy[0]

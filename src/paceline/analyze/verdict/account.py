@@ -34,8 +34,7 @@ def account(facts: Facts, *, wait_for_one: float = 0.0) -> Account:
     """`wait_for_one`: the share that workers spent waiting for one slow worker, which no link or server explains."""
     total = facts.phases.total or 1.0
     arithmetic = _arithmetic(facts)
-    # A task that may not use more of the core is slow in all it does: all that is work to be done with too little.
-    facts = msgspec.structs.replace(facts, workers=tuple(_as_compute(facts, worker) for worker in facts.workers))
+    facts = with_own_limits(facts)
     shares = [(worker, _starved_share(facts, worker)) for worker in facts.workers]
     alone = {
         name: sum(getattr(worker.phases, name) * (1 - starved) for worker, starved in shares) / total
@@ -66,6 +65,11 @@ def account(facts: Facts, *, wait_for_one: float = 0.0) -> Account:
         eval=facts.phases.eval / total,
         checkpoint=facts.phases.checkpoint / total,
     )
+
+
+def with_own_limits(facts: Facts) -> Facts:
+    """A task that may not use more of the core is slow in all it does: all that is work to be done with too little."""
+    return msgspec.structs.replace(facts, workers=tuple(_as_compute(facts, worker) for worker in facts.workers))
 
 
 def busiest(facts: Facts) -> ServerFacts | None:

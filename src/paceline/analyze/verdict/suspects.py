@@ -5,7 +5,7 @@ from statistics import mean, median
 
 import msgspec
 
-from paceline.analyze.verdict.account import Account, account, busiest, fullest, is_its_own_limit
+from paceline.analyze.verdict.account import Account, account, busiest, fullest, is_its_own_limit, with_own_limits
 from paceline.analyze.verdict.facts import Facts, Phases, ServerFacts, WorkerFacts
 
 STANDS_OUT = 1.25
@@ -183,14 +183,18 @@ def _holds_most(facts: Facts, host: str) -> bool:
 
 
 def _compute(facts: Facts, shares: Account) -> Suspect:
-    worker = max(facts.workers, key=lambda one: one.phases.compute)
+    limited = with_own_limits(facts)
+    worker = max(limited.workers, key=lambda one: one.phases.compute)
+    total = facts.phases.total or 1
+    held_up = (limited.phases.compute - facts.phases.compute) / total
     cores = ", ".join(f"{one.task} {one.use.cpu_cores:.2f} on {one.threads}" for one in facts.workers[:4])
     return Suspect(
         cause="compute",
         where=f"{worker.task} on {worker.host}",
         share=shares.compute,
         evidence=(
-            f"{facts.phases.compute / (facts.phases.total or 1):.0%} of the workers' time is computing",
+            f"{facts.phases.compute / total:.0%} of the workers' time is computing"
+            + (f", {held_up:.0%} other work for which too little of a core was allowed" if held_up >= 0.01 else ""),
             f"cores used, and threads to use them: {cores}",
             *_quota(facts, worker.host),
         ),

@@ -12,20 +12,23 @@ What overlaps with computing counts as compute: pull and push are the exposed pa
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-_FIRST_TRACE = 5
+_EARLY_TRACES = (5, 10, 20, 40, 80, 140)
 _DEFAULT_EVERY = 200
 _MOST_TRACES = 25
 
 
 class TracePlan:
-    """Which steps to trace: a few early ones, so that short runs have some, then now and then."""
+    """Which steps to trace: some early ones, so that short runs have enough to go by, then now and then."""
 
     def __init__(self, every: int | None) -> None:
         self._every = _DEFAULT_EVERY if every is None else every
+        self._early = _EARLY_TRACES if every is None else ()
         self._made = 0
 
     def due(self, step: int) -> bool:
-        if not self._every or self._made >= _MOST_TRACES or step % self._every != min(_FIRST_TRACE, self._every - 1):
+        if not self._every or self._made >= _MOST_TRACES:
+            return False
+        if step not in self._early and step % self._every != min(_EARLY_TRACES[0], self._every - 1):
             return False
         self._made += 1
         return True
