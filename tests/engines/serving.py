@@ -13,6 +13,7 @@ import zmq
 from paceline.data.dataset import Ready
 from paceline.data.images import LabelledImages
 from paceline.engines.torch.curve import identify, new_keys
+from paceline.engines.torch.pipes import PipeLink
 from paceline.engines.torch.server import serve
 from paceline.engines.torch.wire import Op, Reply, Request
 from paceline.train.context import Job, Outcome, TaskContext
@@ -85,11 +86,26 @@ def running(
     yield Running(alone.address, outcome, thread)
     for number in range(workers):
         if thread.is_alive():
-            with client(alone.address, WORKER_KEYS, f"w{number}") as worker:
-                worker.send(Request(Op.LEAVE).head())
+            _leave(alone.address, number)
     thread.join(10)
     assert not thread.is_alive()
     assert outcome, "the server ended with an error"
+
+
+def _leave(address: str, number: int) -> None:
+    if not address.startswith("tcp:"):
+        link = neighbour(address, number)
+        link.send(Request(Op.LEAVE))
+        link.close()
+        return
+    with client(address, WORKER_KEYS, f"w{number}") as worker:
+        worker.send(Request(Op.LEAVE).head())
+
+
+def neighbour(address: str, number: int = 0, recalled: threading.Event | None = None) -> PipeLink:
+    """A worker beside the server."""
+    job = msgspec.structs.replace(JOB, task=f"w{number}", index=number)
+    return PipeLink("ps0", address, job, recalled or threading.Event())
 
 
 def client(address: str, secrets: dict[str, str] | None, name: str = "w0") -> "zmq.Socket[bytes]":

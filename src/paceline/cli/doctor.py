@@ -7,7 +7,7 @@ import typer
 _REACH = (
     "TensorFlow's servers listen on every interface, gloo's (torch allreduce) on the host's own address, and both let\n"
     "  anyone in. On `local` that is this machine: train where nobody untrusted can reach it, or use netns.\n"
-    "  The torch parameter server listens on the host's own address, or a local socket, and admits only the run's key."
+    "  The torch parameter server listens on the host's own address and admits only the run's key; on `local`, nowhere."
 )
 
 

@@ -1,6 +1,7 @@
 """How a server changes its values: gradient descent with momentum, block by block so that all stays in the cache."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -80,8 +81,14 @@ class BlockDescent:
         np.subtract(values, change, out=values)
 
 
-def _blocks(part: slice) -> Iterator[tuple[slice, slice]]:
+def _blocks(part: slice) -> Sequence[tuple[slice, slice]]:
     """Each block of a part: where it is among the values, and where in the part."""
-    for start in range(part.start, part.stop, _BLOCK):
-        stop = min(start + _BLOCK, part.stop)
-        yield slice(start, stop), slice(start - part.start, stop - part.start)
+    return _between(part.start, part.stop)
+
+
+@cache
+def _between(first: int, last: int) -> Sequence[tuple[slice, slice]]:
+    """Cut once: of a small model, cutting would take as long as the step."""
+    starts = range(first, last, _BLOCK)
+    ends = [(start, min(start + _BLOCK, last)) for start in starts]
+    return [(slice(start, end), slice(start - first, end - first)) for start, end in ends]

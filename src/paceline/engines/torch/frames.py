@@ -19,7 +19,7 @@ _MOST_FRAMES = 2
 
 
 def set_heartbeat(socket: "zmq.Socket[bytes]") -> None:
-    """For connections over the network; between neighbours there is no link to be cut."""
+    """A link may be cut without either end being told."""
     socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
     socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, SILENCE_MS)
 

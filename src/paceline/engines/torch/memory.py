@@ -6,6 +6,8 @@ same user only. It has no name to clash or to be left behind, and goes when the 
 
 import mmap
 import os
+import re
+import weakref
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from paceline.workloads.parameters import Vector
 
 SEGMENT = "memory"
 """Where a task's segment is, among its addresses."""
+_PATH = re.compile(r"/proc/\d{1,10}/fd/\d{1,10}")
 _POPULATE = getattr(mmap, "MAP_POPULATE", 0)
 
 
@@ -24,10 +27,20 @@ class Segment:
         self._file = os.memfd_create("paceline")
         os.truncate(self._file, 4 * size)
         self.vector = _mapped(self._file, size)
+        weakref.finalize(self, os.close, self._file)
 
     @property
     def path(self) -> str:
-        return f"/proc/{os.getpid()}/fd/{self._file}"
+        return path_of(self._file)
+
+
+def path_of(file: int) -> str:
+    """Where neighbours of the same user find an open file of this process."""
+    return f"/proc/{os.getpid()}/fd/{file}"
+
+
+def is_neighbours_path(path: str) -> bool:
+    return _PATH.fullmatch(path) is not None
 
 
 def neighbours_vector(path: str, size: int) -> Vector:

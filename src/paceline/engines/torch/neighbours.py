@@ -5,18 +5,15 @@ gradient where it is. In ps-async they write a worker's values before they answe
 after every worker has pushed its gradient, and so is done with it, so there is one copy of them for all: the chief's.
 """
 
-import re
-
 import numpy as np
 
 from paceline.engines.torch.lanes import Lane, ServerLanes, lane_of
-from paceline.engines.torch.memory import SEGMENT, Segment, neighbours_vector
+from paceline.engines.torch.memory import SEGMENT, Segment, is_neighbours_path, neighbours_vector
 from paceline.engines.torch.wire import Buffer, WireError, Worker
 from paceline.train.context import Job, Peers
 from paceline.workloads.parameters import Vector
 
 _CHIEF = "w0"
-_SEGMENT_PATH = re.compile(rb"/proc/\d{1,10}/fd/\d{1,10}")
 
 
 def one_copy_for_all(job: Job) -> bool:
@@ -134,7 +131,7 @@ def _paths(job: Job, peers: Peers) -> dict[Worker, str]:
 
 def _path(where: Buffer) -> str:
     """WireError if it cannot be where a segment is."""
-    text = bytes(where)
-    if not _SEGMENT_PATH.fullmatch(text):
+    text = bytes(where).decode("ascii", "replace")
+    if not is_neighbours_path(text):
         raise WireError(f"memory at {text[:40]!r}")
-    return text.decode()
+    return text

@@ -7,7 +7,7 @@ import torch
 
 from paceline.data.batches import Batch
 from paceline.engines.torch.buckets import Touched, cut, homes, touched_by
-from paceline.engines.torch.link import ServerLinks
+from paceline.engines.torch.links import ServerLinks
 from paceline.engines.torch.memory import SEGMENT
 from paceline.engines.torch.neighbours import WorkerSide
 from paceline.engines.torch.network import Network

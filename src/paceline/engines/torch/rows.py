@@ -15,7 +15,8 @@ from paceline.data.batches import Array, Batch
 from paceline.engines.torch.buckets import cut, homes
 from paceline.engines.torch.descent import BlockDescent
 from paceline.engines.torch.lanes import Indices, WorkerLanes
-from paceline.engines.torch.link import ServerLink, ServerLinks
+from paceline.engines.torch.link import ServerLink
+from paceline.engines.torch.links import ServerLinks
 from paceline.engines.torch.memory import SEGMENT
 from paceline.engines.torch.wire import Buffer, Op, Reply, Request
 from paceline.train.checkpoint import Beginning, State

@@ -1,28 +1,20 @@
-"""A parameter server: one shard behind a ZeroMQ ROUTER. It needs no framework at all."""
-
-import os
-import secrets
-
-import zmq
+"""A parameter server: one shard behind a desk. It needs no framework at all."""
 
 from paceline.engines.torch.buckets import BUCKET_BYTES, Bucket, cut
 from paceline.engines.torch.complaints import Complaints
-from paceline.engines.torch.curve import guard
+from paceline.engines.torch.desk import Desk, Unreachable
 from paceline.engines.torch.diary import Diary
-from paceline.engines.torch.frames import LINGER_MS, receive, send, set_heartbeat
 from paceline.engines.torch.neighbours import ServerSide, SharedRowsSide, SharedServerSide, one_copy_for_all
-from paceline.engines.torch.shard import Answer, AsyncShard, Plan, Shard, SyncShard
-from paceline.engines.torch.wire import HEADER_BYTES, Buffer, Request, WireError
+from paceline.engines.torch.pipes import PipeDesk
+from paceline.engines.torch.shard import AsyncShard, Plan, Shard, SyncShard
+from paceline.engines.torch.sockets import SocketDesk
+from paceline.engines.torch.wire import HEADER_BYTES, Request, WireError
 from paceline.errors import RunError
 from paceline.train.checkpoint import Beginning
-from paceline.train.context import Job, Outcome, TaskContext
+from paceline.train.context import Outcome, TaskContext
 from paceline.train.recorder import clock_ns
 from paceline.workloads.parameters import Vector
 
-_MOST_IO_THREADS = 4
-_HANDSHAKE_MS = 10_000
-"""Whoever connects and has not shown a key by then is hung up on."""
-_SPARE_MESSAGES = 64
 _ROW_BYTES = 8
 """A push carries a gradient and the next index for each row."""
 
@@ -37,41 +29,25 @@ def serve(context: TaskContext) -> Outcome:
     buckets = cut(model.size, job.servers)[job.index]
     if not buckets:
         raise RunError(f"{job.servers} servers for {model.size} parameters: use fewer")
-    # Most of a server's work is in these threads; with one for all, workers queue for it while a core idles.
-    sockets = zmq.Context(io_threads=min(job.workers, _MOST_IO_THREADS))
-    router = sockets.socket(zmq.ROUTER)
-    router.linger = LINGER_MS
-    router.setsockopt(zmq.ROUTER_MANDATORY, 1)
-    router.setsockopt(zmq.ROUTER_HANDOVER, 1)
-    router.setsockopt(zmq.MAXMSGSIZE, _largest_message(context, buckets))
-    router.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_MS)
-    # A worker has no more on the way than its buckets. What is read is told by the half, so twice as many fit.
-    router.rcvhwm = router.sndhwm = 2 * len(buckets) + _SPARE_MESSAGES
-    authenticator = guard(sockets, router, job)
-    address = _bind(router, job)
+    desk = _desk(context, buckets)
     try:
         part = slice(buckets[-1].part.start, buckets[0].part.stop)
         beginning = Beginning(context)
-        side = _meet(context, part, beginning, address)
+        side = _meet(context, part, beginning, desk.address)
         shard = _shard(context, buckets, side, beginning, beginning.velocity(part))
         context.rendezvous.start_together()
         started = clock_ns()
-        _answer_until_done(router, shard, side, Diary(context.recorder))
+        _answer_until_done(desk, shard, side, Diary(context.recorder))
     finally:
-        authenticator.stop()
-        router.close()
-        sockets.term()
+        desk.close()
     return Outcome(updates=shard.updates, started_ns=started, ended_ns=clock_ns())
 
 
-def _bind(router: "zmq.Socket[bytes]", job: Job) -> str:
-    """Where workers find it. Neighbours have a shorter way than through the network: a local socket without a file."""
-    if job.transport == "memory":
-        address = f"ipc://@paceline-{os.getpid()}-{secrets.token_hex(8)}"
-        router.bind(address)
-        return address
-    set_heartbeat(router)
-    return f"tcp://{job.address}:{router.bind_to_random_port(f'tcp://{job.address}')}"
+def _desk(context: TaskContext, buckets: list[Bucket]) -> Desk:
+    # A worker has no more on the way than its buckets.
+    if context.job.transport == "memory":
+        return PipeDesk(messages=len(buckets))
+    return SocketDesk(context.job, messages=len(buckets), largest=_largest_message(context, buckets))
 
 
 def _meet(context: TaskContext, part: slice, beginning: Beginning, address: str) -> ServerSide:
@@ -111,38 +87,23 @@ def _largest_message(context: TaskContext, buckets: list[Bucket]) -> int:
     return max(_ROW_BYTES * rows, min(BUCKET_BYTES, 4 * buckets[0].size)) + HEADER_BYTES + 1024
 
 
-def _answer_until_done(router: "zmq.Socket[bytes]", shard: Shard, side: ServerSide, diary: Diary) -> None:
+def _answer_until_done(desk: Desk, shard: Shard, side: ServerSide, diary: Diary) -> None:
     complaints = Complaints()
     while not shard.done:
-        # With a request waiting, taking it is work; without one, the time until it comes is not.
-        is_waiting = int(router.getsockopt(zmq.EVENTS)) & zmq.POLLIN
-        worker = router.recv()
-        if not is_waiting:
+        worker, at_once = desk.next_sender()
+        if not at_once:
             diary.idle()
         try:
-            answers = shard.handle(worker, *_request(router))
+            answers = shard.handle(worker, *Request.unpack(desk.message()))
         except WireError as error:
             complaints.note(worker, error)
             continue
         for answer in answers:
+            values = answer.payload if answer.part is None else side.deliver(answer.worker, answer.part)
             try:
-                _send(router, side, answer)
-            except zmq.ZMQError as error:
+                desk.answer(answer.worker, answer.reply.head(), values)
+            except Unreachable as error:
                 complaints.note(answer.worker, error)
         diary.busy()
     diary.close()
     complaints.close()
-
-
-def _request(router: "zmq.Socket[bytes]") -> tuple[Request, Buffer]:
-    """What follows the sender's name."""
-    if not router.getsockopt(zmq.RCVMORE):
-        raise WireError("an empty message")
-    return Request.unpack(receive(router))
-
-
-def _send(router: "zmq.Socket[bytes]", side: ServerSide, answer: Answer) -> None:
-    """ZMQError if the worker is gone, or asks on and on and takes no answers: the others must not wait for it."""
-    values = answer.payload if answer.part is None else side.deliver(answer.worker, answer.part)
-    router.send(answer.worker, zmq.SNDMORE | zmq.DONTWAIT)
-    send(router, answer.reply.head(), values)

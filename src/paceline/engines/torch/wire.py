@@ -39,7 +39,8 @@ class Op(IntEnum):
 _REQUEST = struct.Struct("<4sB3xIQ")
 _REPLY = struct.Struct("<4sBB2xIQqQ")
 _MAGIC = b"PLP2"
-HEADER_BYTES = max(_REQUEST.size, _REPLY.size)
+REPLY_BYTES = _REPLY.size
+HEADER_BYTES = max(_REQUEST.size, REPLY_BYTES)
 
 
 class WireError(ValueError):

@@ -1,0 +1,27 @@
+"""Where a server takes requests and gives answers, whatever carries them."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from paceline.engines.torch.wire import Buffer, Worker
+
+
+class Unreachable(Exception):
+    """A worker is gone, or asks on and on and takes no answers."""
+
+
+class Desk(Protocol):
+    @property
+    def address(self) -> str:
+        """Where workers find it."""
+
+    def next_sender(self) -> tuple[Worker, bool]:
+        """Who sent the message that is next, and whether it was there already or had to be looked for."""
+
+    def message(self) -> Sequence[Buffer]:
+        """What was sent; WireError if it cannot be a request."""
+
+    def answer(self, worker: Worker, head: bytes, values: Buffer) -> None:
+        """Unreachable if it cannot be delivered now: the others must not wait for one."""
+
+    def close(self) -> None: ...
