@@ -190,8 +190,10 @@ def _run_one(
         result = summarize(stored)
         # On a full disk the end may not be in the events.
         result.status, result.reason = end.status, end.reason
-        with suppress(OSError):
-            stored.write_result(result)
+        if not writer.paths.journal.exists():
+            with suppress(OSError):
+                stored.write_result(result)
+        # Else there was no room for the tables. Whoever looks at the run when there is makes them, and the result.
         return result
     finally:
         writer.release()

@@ -1,7 +1,4 @@
-import os
 import struct
-import subprocess
-import sys
 import tempfile
 import zlib
 from pathlib import Path
@@ -21,6 +18,7 @@ from paceline.store.seal import seal
 from paceline.store.tables import RECORD_DTYPE, TASK_FIELDS, build
 from paceline.store.writer import consolidate
 from paceline.train.recorder import RECORD_BYTES, Kind, Recorder, RecordReader
+from scarce import fill, needs_root, small_disk
 
 
 def sample(t_ns: int) -> HostSample:
@@ -72,10 +70,9 @@ def test_any_bytes_read_as_some_entries(data: bytes) -> None:
         build(read(Path(file.name)))
 
 
-@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs root to mount a small disk")
+@needs_root
 def test_a_full_disk_costs_only_what_did_not_fit(tmp_path: Path) -> None:
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(tmp_path)], check=True)
-    try:
+    with small_disk(tmp_path, "64k"):
         journal, kept = Journal(tmp_path / "journal"), 0
         try:
             while kept < 1000:
@@ -87,8 +84,23 @@ def test_a_full_disk_costs_only_what_did_not_fit(tmp_path: Path) -> None:
         journal.close()
         assert 10 < kept < 1000
         assert len(list(read(tmp_path / "journal"))) == kept + 1
-    finally:
-        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+@needs_root
+def test_what_there_is_no_room_to_make_tables_of_is_kept_until_there_is(tmp_path: Path) -> None:
+    with small_disk(tmp_path, "10m"):
+        paths = RunPaths(tmp_path)
+        journal = Journal(paths.journal)
+        journal.add(HostSamples("h1", [sample(1_000_000_000)] * 1000))
+        journal.close()
+        filler = fill(tmp_path)
+        with pytest.raises(OSError, match="No space left"):
+            consolidate(paths)
+        assert {path.name for path in tmp_path.iterdir()} == {"journal.bin", "filler"}
+        filler.unlink()
+        consolidate(paths)
+        assert not paths.journal.exists()
+        assert len(StoredRun(paths).samples) == 1000
 
 
 def test_a_run_from_before_tasks_told_how_long_they_waited_for_a_core_can_be_read(tmp_path: Path) -> None:

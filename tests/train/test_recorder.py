@@ -10,6 +10,7 @@ import pytest
 
 from paceline.store.tables import decode
 from paceline.train.recorder import TRACED, Kind, Recorder, RecordReader
+from scarce import needs_root, small_disk
 
 
 def test_what_is_recorded_can_be_read_while_it_grows(tmp_path: Path) -> None:
@@ -100,10 +101,9 @@ def test_a_file_that_is_not_records_reads_as_nothing(tmp_path: Path) -> None:
     assert RecordReader(tmp_path / "missing").new() == b""
 
 
-@pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs root to mount a small disk")
+@needs_root
 def test_a_full_disk_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(tmp_path)], check=True)
-    try:
+    with small_disk(tmp_path, "2m"):
         recorder = Recorder(tmp_path / "r")
 
         def fill() -> None:
@@ -114,8 +114,6 @@ def test_a_full_disk_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
             fill()
         assert len(decode(RecordReader(tmp_path / "r").new())) >= 32_000
         recorder.close()
-    finally:
-        subprocess.run(["umount", str(tmp_path)], check=True)
 
 
 def test_a_phase_costs_less_than_3_microseconds(tmp_path: Path) -> None:

@@ -63,10 +63,14 @@ def remembered_links(runs: Path) -> Path:
     return runs / ".links.json"
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes | memoryview) -> None:
     """The file is there complete or not at all."""
     temporary = path.with_name(path.name + ".partial")
-    temporary.write_bytes(data)
+    try:
+        temporary.write_bytes(data)
+    except OSError:
+        temporary.unlink(missing_ok=True)  # Where there is no room, half a file must not take the last of it.
+        raise
     os.replace(temporary, path)
 
 

@@ -1,5 +1,6 @@
 """Everything a run leaves on disk while it goes on. Appends are small and unbuffered: a kill loses nothing written."""
 
+import io
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -128,9 +129,10 @@ def consolidate(paths: RunPaths) -> None:
 
 def _write(paths: RunPaths, steps: pl.DataFrame, samples: pl.DataFrame) -> None:
     for table, target in ((steps, paths.steps), (samples, paths.samples)):
-        partial = target.with_name(target.name + ".partial")
-        table.write_parquet(partial)
-        partial.replace(target)
+        # Not by polars itself: it tells a full disk as a fault of the table's.
+        data = io.BytesIO()
+        table.write_parquet(data)
+        write_whole(target, data.getbuffer())
     seal(paths)
 
 

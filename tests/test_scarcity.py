@@ -1,0 +1,90 @@
+"""Memory and disk that run out for real: named as such, in good order, and what was recorded stays readable."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fault_table import Watched
+from live import LiveRun
+from paceline.analyze.load import load_result
+from paceline.store.paths import RunPaths
+from paceline.store.run import StoredRun
+from scarce import fill, memory_limit, needs_root, small_disk
+
+pytestmark = needs_root
+
+LAYOUTS = {"single": "w", "ps-sync": "pw w", "ps-async": "pw w", "allreduce": "w w"}
+QUICK = {("torch", "ps-sync", "local"), ("tensorflow", "ps-async", "netns")}
+MEMORY_MB = 4_000
+HUNGRY = """
+import numpy as np
+
+from paceline import Model, Share, Workload
+from paceline.layers import Dense
+
+eaten = []
+
+
+def train(share: Share):
+    for step in range(100_000):
+        if share.index == share.workers - 1 and step > 100:
+            eaten.append(np.ones(20_000_000, np.uint8))
+        yield np.ones((share.batch, 2), np.float32), np.zeros(share.batch, np.int64)
+
+
+WORKLOAD = Workload(
+    name="hungry", model=Model((2,), (Dense(2),)), train=train, test=lambda: iter(()), train_examples=10**7, lr=0.1
+)
+"""
+
+
+def cells() -> Iterator[object]:
+    for engine in ("torch", "tensorflow"):
+        for strategy in LAYOUTS:
+            for hosts in ("local", "netns"):
+                marks = [] if (engine, strategy, hosts) in QUICK else [pytest.mark.slow]
+                marks += [pytest.mark.netns] if hosts == "netns" else []
+                yield pytest.param(engine, strategy, hosts, marks=marks)
+
+
+every_run = pytest.mark.parametrize(("engine", "strategy", "hosts"), list(cells()))
+
+
+def begun(runs: Path, engine: str, strategy: str, hosts: str, workload: str = "logreg") -> LiveRun:
+    what = ["--engine", engine, "--strategy", strategy, "--layout", LAYOUTS[strategy], "--hosts", hosts]
+    return LiveRun(runs, *what, "--stop", "seconds=600", "--on-failure", "fail", workload=workload)
+
+
+@every_run
+def test_a_task_that_is_out_of_memory_is_named_as_such(tmp_path: Path, engine: str, strategy: str, hosts: str) -> None:
+    hungry = tmp_path / "hungry.py"
+    hungry.write_text(HUNGRY)
+    with memory_limit(MEMORY_MB) as group:
+        run = begun(tmp_path / "runs", engine, strategy, hosts, workload=str(hungry))
+        (group / "cgroup.procs").write_text(str(run.process.pid))
+        run.wait_until_training()
+        assert str(run.pid_of("w0")) in (group / "cgroup.procs").read_text().split()
+        watched = Watched(run, "out of memory")
+        code, result = watched.ended(timeout_s=120)
+    victim = "w0 on h1" if strategy == "single" else "w1 on h2"
+    assert (code, result["status"]) == (1, "failed")
+    assert result["reason"].startswith(f"{victim} was killed: out of memory"), result["reason"]
+    assert result["updates"] > 0
+
+
+@every_run
+def test_a_full_disk_ends_the_run_in_good_order_with_all_that_was_recorded(
+    tmp_path: Path, engine: str, strategy: str, hosts: str
+) -> None:
+    with small_disk(tmp_path / "disk", "60m") as disk:
+        run = begun(disk, engine, strategy, hosts)
+        run.wait_until_training()
+        watched, directory = Watched(run, "disk full"), run.directory
+        fill(disk)
+        code, result = watched.ended(timeout_s=60)
+        assert (code, result["status"]) == (1, "failed")
+        assert "No space left on device" in result["reason"], result["reason"]
+        assert load_result(RunPaths(directory)).status == "failed"
+        steps = StoredRun(RunPaths(directory)).steps
+        assert len(steps.filter(steps["kind"] == "step")) > 20
