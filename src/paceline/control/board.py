@@ -53,7 +53,7 @@ class Board:
         self._waiting = []
         steps = records[records["kind"] == Kind.STEP]
         if len(steps):
-            for record in steps[np.unique(np.linspace(0, len(steps) - 1, _POINTS_A_WRITE).astype(int))]:
+            for record in steps[sorted(set(np.linspace(0, len(steps) - 1, _POINTS_A_WRITE).astype(int).tolist()))]:
                 self._write(record, **{self._outcome: float(record["value"])})
             self._pace(steps[-1])
         for record in records[records["kind"] == Kind.EVAL]:
