@@ -31,7 +31,7 @@ from paceline.train.context import Job, Outcome
 from paceline.workloads.own import absolute
 from paceline.workloads.registry import workload
 
-_TICK_S = 0.1
+_LOOK_EVERY_S = 0.1
 Watch = Callable[[Moment], None]
 """Called often with the state of the run, by a live view."""
 
@@ -122,25 +122,35 @@ class Conductor:
         self._end: words.End | None = None
 
     def conduct(self, interrupts: Interrupts, watch: Watch) -> words.End:
+        look_s = 0.0
         while self._end is None:
+            left_s = look_s - self._writer.now_s()
+            if left_s <= 0:
+                self._look_around(interrupts)
+                watch(self._collector.moment)
+                # However much is heard in between: looking takes as long as listening does.
+                look_s = self._writer.now_s() + _LOOK_EVERY_S
+                continue
             try:
-                heard = self._cluster.inbox.get(timeout=_TICK_S)
+                heard = self._cluster.inbox.get(timeout=left_s)
             except queue.Empty:
-                pass
-            else:
-                self._hear(heard)
-            for _ in range(interrupts.take()):
-                self._cause(self._faults.end())  # Who is frozen could not hear that it is to halt.
-                self._decide(words.Interrupted())
-            if self._writer.trouble:
-                self._decide(words.StoreLost(self._writer.trouble))
-            for event in self._vigil.look(self._writer.now_s()):
-                self._decide(event)
-            if (moment := self._collector.moment).stage == "training":
-                self._cause(self._faults.due(moment.update, moment.elapsed_s))
-            self._decide(words.Tick())
-            watch(self._collector.moment)
+                continue
+            self._hear(heard)
+        watch(self._collector.moment)
         return self._end
+
+    def _look_around(self, interrupts: Interrupts) -> None:
+        """For what nobody says: the user's wish, a full disk, silence, faults that are due, deadlines."""
+        for _ in range(interrupts.take()):
+            self._cause(self._faults.end())  # Who is frozen could not hear that it is to halt.
+            self._decide(words.Interrupted())
+        if self._writer.trouble:
+            self._decide(words.StoreLost(self._writer.trouble))
+        for event in self._vigil.look(self._writer.now_s()):
+            self._decide(event)
+        if (moment := self._collector.moment).stage == "training":
+            self._cause(self._faults.due(moment.update, moment.elapsed_s))
+        self._decide(words.Tick())
 
     def drain(self) -> None:
         """What agents still sent while they were closing: the last records and logs."""
