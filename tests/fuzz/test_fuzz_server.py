@@ -3,6 +3,8 @@
 import logging
 import random
 import socket
+import struct
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -12,9 +14,10 @@ import psutil
 import pytest
 import zmq
 
-from engines.serving import VALUES, WORKER_KEYS, Running, client, hear_out, is_served, running
+from engines.serving import VALUES, WORKER_KEYS, Running, client, hear_out, is_served, neighbour, running
 from fuzz.mutations import mutants, quick_and_thorough
 from paceline.engines.torch.curve import CLIENT_PUBLIC, CLIENT_SECRET
+from paceline.engines.torch.memory import Segment
 from paceline.engines.torch.wire import Op, Request
 
 MB = 10**6
@@ -147,6 +150,42 @@ def test_connections_that_are_opened_and_left_disturb_nobody_and_are_hung_up_on(
             while connection.recv(1024):  # its greeting, and then the end
                 pass
         is_served(worker)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="opens other processes' files through /proc")
+@quick_and_thorough(3_000)
+def test_a_neighbour_that_writes_anything_at_all_harms_nobody_else(
+    tmp_path: Path, cases: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    segments = [Segment(2 * VALUES), Segment(2 * VALUES)]
+    peers = {f"w{number}": {"memory": segment.path} for number, segment in enumerate(segments)}
+    paths = [
+        segments[1].path.encode(),
+        b"/proc/1/fd/0",
+        b"/proc/self/fd/99999999999",
+        b"../../etc/passwd",
+        b"\xff" * 90,
+    ]
+    contents = [*(Request(op).head() for op in Op), *(Request(Op.START).head() + path for path in paths), *paths]
+    good = [struct.pack("<HBB", 1, kind, len(content)) + content for content in contents for kind in (0, 1)]
+    with running(tmp_path, workers=2, transport="memory", peers=peers) as server:
+        worker = neighbour(server.address)
+        worker.ask(Request(Op.START), segments[0].path.encode())
+        before, updates = resident(), 0
+        with open(server.address, "wb", buffering=0) as mad:
+            for number, data in enumerate(mutants(good, cases)):
+                slip = data[:128].ljust(128, b"\0")
+                if slip[:2] != b"\0\0":  # Not in the name of the worker that keeps to the rules.
+                    mad.write(slip)
+                if number % 500 == 0:
+                    reply = worker.ask(Request(Op.PUSH))
+                    assert reply.update > updates
+                    updates = reply.update
+        worker.ask(Request(Op.PULL))
+        assert resident() - before < 60 * MB
+        worker.close()
+    assert len(caplog.records) < 40
 
 
 def test_a_message_larger_than_any_bucket_is_not_taken_in(server: Running) -> None:

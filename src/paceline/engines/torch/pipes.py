@@ -44,6 +44,8 @@ class PipeDesk:
         self._inbox, self._kept_open = os.pipe()
         self._slips: deque[tuple[Worker, int, bytes]] = deque()
         self._outboxes: dict[Worker, _Outbox] = {}
+        self._unheard: dict[Worker, str] = {}
+        """Who said hello from where it cannot be answered, and why not."""
         self._behind: set[Worker] = set()
         """Who has not yet taken all that it was answered."""
         self._most_unsent = 2 * messages + _SPARE_ANSWERS
@@ -66,7 +68,7 @@ class PipeDesk:
 
     def answer(self, worker: Worker, head: bytes, values: Buffer) -> None:
         if worker not in self._outboxes:
-            raise Unreachable("it has not said where its pipe is")
+            raise Unreachable(self._unheard.get(worker, "it has not said where its pipe is"))
         outbox = self._outboxes[worker]
         outbox.put(head, values)
         self._send(worker)
@@ -107,8 +109,10 @@ class PipeDesk:
     def _greet(self, worker: Worker, path: str) -> None:
         """Whoever comes back under a name comes with another pipe."""
         self._hang_up(worker)
-        with suppress(PeersGone):  # It has died since: there will be nobody to answer.
+        try:
             self._outboxes[worker] = _Outbox(path)
+        except RunError as error:
+            self._unheard[worker] = str(error)
 
     def _send(self, worker: Worker) -> None:
         """As much as there is room for; nobody else has to wait for the rest."""
