@@ -1,6 +1,5 @@
 """Memory and disk that run out for real: named as such, in good order, and what was recorded stays readable."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,8 @@ from scarce import fill, memory_limit, needs_root, small_disk
 
 pytestmark = needs_root
 
+ENGINES = ("torch", "tensorflow")
 LAYOUTS = {"single": "w", "ps-sync": "pw w", "ps-async": "pw w", "allreduce": "w w"}
-QUICK = {("torch", "ps-sync", "local"), ("tensorflow", "ps-async", "netns")}
 MEMORY_MB = 4_000
 HUNGRY = """
 import numpy as np
@@ -39,16 +38,17 @@ WORKLOAD = Workload(
 """
 
 
-def cells() -> Iterator[object]:
-    for engine in ("torch", "tensorflow"):
-        for strategy in LAYOUTS:
-            for hosts in ("local", "netns"):
-                marks = [] if (engine, strategy, hosts) in QUICK else [pytest.mark.slow]
-                marks += [pytest.mark.netns] if hosts == "netns" else []
-                yield pytest.param(engine, strategy, hosts, marks=marks)
-
-
-every_run = pytest.mark.parametrize(("engine", "strategy", "hosts"), list(cells()))
+def every_run(quick: tuple[str, str, str]) -> pytest.MarkDecorator:
+    """On every engine, strategy and kind of hosts; all but one only in the whole suite."""
+    runs = [(engine, strategy, hosts) for engine in ENGINES for strategy in LAYOUTS for hosts in ("local", "netns")]
+    cells = [
+        pytest.param(
+            *run,
+            marks=[*([] if run == quick else [pytest.mark.slow]), *([pytest.mark.netns] if "netns" in run else [])],
+        )
+        for run in runs
+    ]
+    return pytest.mark.parametrize(("engine", "strategy", "hosts"), cells)
 
 
 def begun(runs: Path, engine: str, strategy: str, hosts: str, workload: str = "logreg") -> LiveRun:
@@ -56,7 +56,7 @@ def begun(runs: Path, engine: str, strategy: str, hosts: str, workload: str = "l
     return LiveRun(runs, *what, "--stop", "seconds=600", "--on-failure", "fail", workload=workload)
 
 
-@every_run
+@every_run(quick=("torch", "ps-sync", "local"))
 def test_a_task_that_is_out_of_memory_is_named_as_such(tmp_path: Path, engine: str, strategy: str, hosts: str) -> None:
     hungry = tmp_path / "hungry.py"
     hungry.write_text(HUNGRY)
@@ -73,7 +73,7 @@ def test_a_task_that_is_out_of_memory_is_named_as_such(tmp_path: Path, engine: s
     assert result["updates"] > 0
 
 
-@every_run
+@every_run(quick=("tensorflow", "ps-async", "netns"))
 def test_a_full_disk_ends_the_run_in_good_order_with_all_that_was_recorded(
     tmp_path: Path, engine: str, strategy: str, hosts: str
 ) -> None:
