@@ -7,7 +7,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -33,10 +33,17 @@ def memory_limit(megabytes: int) -> Iterator[Path]:
         limit.write_text(str(megabytes * 10**6))
         yield group
     finally:
-        for process in (group / "cgroup.procs").read_text().split():
-            os.kill(int(process), signal.SIGKILL)
-        until(lambda: not (group / "cgroup.procs").read_text(), "the end of who is in the cgroup")
+        until(lambda: not _kill_all(group), "the end of who is in the cgroup")
         group.rmdir()
+
+
+def _kill_all(group: Path) -> bool:
+    """Whether there was anybody."""
+    processes = (group / "cgroup.procs").read_text().split()
+    for process in processes:
+        with suppress(ProcessLookupError):
+            os.kill(int(process), signal.SIGKILL)
+    return bool(processes)
 
 
 @contextmanager

@@ -1,17 +1,19 @@
 """Memory and disk that run out for real: named as such, in good order, and what was recorded stays readable."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
+import paceline
 from fault_table import Watched
 from live import LiveRun
 from paceline.analyze.load import load_result
+from paceline.store import writer
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
 from scarce import fill, memory_limit, needs_root, small_disk
-
-pytestmark = needs_root
 
 ENGINES = ("torch", "tensorflow")
 LAYOUTS = {"single": "w", "ps-sync": "pw w", "ps-async": "pw w", "allreduce": "w w"}
@@ -56,6 +58,7 @@ def begun(runs: Path, engine: str, strategy: str, hosts: str, workload: str = "l
     return LiveRun(runs, *what, "--stop", "seconds=600", "--on-failure", "fail", workload=workload)
 
 
+@needs_root
 @every_run(quick=("torch", "ps-sync", "local"))
 def test_a_task_that_is_out_of_memory_is_named_as_such(tmp_path: Path, engine: str, strategy: str, hosts: str) -> None:
     hungry = tmp_path / "hungry.py"
@@ -73,6 +76,7 @@ def test_a_task_that_is_out_of_memory_is_named_as_such(tmp_path: Path, engine: s
     assert result["updates"] > 0
 
 
+@needs_root
 @every_run(quick=("tensorflow", "ps-async", "netns"))
 def test_a_full_disk_ends_the_run_in_good_order_with_all_that_was_recorded(
     tmp_path: Path, engine: str, strategy: str, hosts: str
@@ -88,3 +92,17 @@ def test_a_full_disk_ends_the_run_in_good_order_with_all_that_was_recorded(
         assert load_result(RunPaths(directory)).status == "failed"
         steps = StoredRun(RunPaths(directory)).steps
         assert len(steps.filter(steps["kind"] == "step")) > 20
+
+
+def test_a_run_whose_tables_find_no_room_says_so_and_is_whole_once_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(writer, "_write", full)
+        (result,) = paceline.run("logreg", stop="steps=30", runs=str(tmp_path))
+    assert (result.status, result.reason) == ("failed", f"cannot write to {result.dir}: No space left on device")
+    later = load_result(RunPaths(Path(result.dir)))
+    assert (later.status, later.updates, later.workers[0].steps) == ("ok", 30, 30)

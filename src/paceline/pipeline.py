@@ -32,6 +32,7 @@ from paceline.spec.sweep import expand, key
 from paceline.store.paths import RunPaths, check_writable, runs_of_sweep
 from paceline.store.result import Result
 from paceline.store.run import StoredRun
+from paceline.store.seal import add_later
 from paceline.store.writer import RunWriter
 from paceline.workloads.model import CLASSIFIES
 from paceline.workloads.operations import training_operations
@@ -190,10 +191,14 @@ def _run_one(
         result = summarize(stored)
         # On a full disk the end may not be in the events.
         result.status, result.reason = end.status, end.reason
-        if not writer.paths.journal.exists():
-            with suppress(OSError):
+        if writer.trouble:
+            # There was no room for the tables. Whoever looks at the run when there is makes them, and the result.
+            result.status, result.reason = "failed", end.reason or writer.trouble
+        with suppress(OSError):
+            if not stored.first("ended"):
+                add_later(writer.paths, "ended", status=result.status, reason=result.reason)
+            if not writer.trouble:
                 stored.write_result(result)
-        # Else there was no room for the tables. Whoever looks at the run when there is makes them, and the result.
         return result
     finally:
         writer.release()

@@ -101,6 +101,25 @@ def test_a_disk_that_is_full_ends_the_run_cleanly(
     assert load_result(writer.paths).status == "failed"
 
 
+def test_what_finds_no_room_at_the_very_end_is_no_success(
+    plan: RunPlan, writer: RunWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The final parameters are the last and largest thing that a run writes."""
+
+    def full(_writer: RunWriter, _task: str, _kind: str, _name: str, _data: bytes, *, last: bool) -> None:
+        with writer.keeping():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def leave_parameters(task: FakeTask) -> None:
+        task.say_attached("checkpoint", "final.safetensors", b"all of them")
+        finish(task)
+
+    monkeypatch.setattr(RunWriter, "attach", full)
+    end = play(plan, writer, w0=leave_parameters)
+    assert end.status == "failed"
+    assert "No space left" in (end.reason or "")
+
+
 def test_a_run_whose_tasks_all_crash_ends(plan: RunPlan, writer: RunWriter) -> None:
     def crash(task: FakeTask) -> None:
         task.exit(3)

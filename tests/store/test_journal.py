@@ -17,7 +17,7 @@ from paceline.store.run import StoredRun
 from paceline.store.seal import seal
 from paceline.store.tables import RECORD_DTYPE, TASK_FIELDS, build
 from paceline.store.writer import consolidate
-from paceline.train.recorder import RECORD_BYTES, Kind, Recorder, RecordReader
+from paceline.train.recorder import RECORD_BYTES, Kind, Recorder, RecordReader, give_room_back
 from scarce import fill, needs_root, small_disk
 
 
@@ -87,20 +87,32 @@ def test_a_full_disk_costs_only_what_did_not_fit(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_what_there_is_no_room_to_make_tables_of_is_kept_until_there_is(tmp_path: Path) -> None:
-    with small_disk(tmp_path, "10m"):
+@pytest.mark.parametrize("room_in_spool", [False, True])
+def test_what_there_is_no_room_to_make_tables_of_is_kept_until_there_is(tmp_path: Path, room_in_spool: bool) -> None:
+    """With what nobody had collected. Room that was set aside for more of it is given back first."""
+    with small_disk(tmp_path, "20m"):
         paths = RunPaths(tmp_path)
         journal = Journal(paths.journal)
+        journal.add(TaskAdded("w0", "h1"))
         journal.add(HostSamples("h1", [sample(1_000_000_000)] * 1000))
         journal.close()
+        (paths.spool / "h1").mkdir(parents=True)
+        recorder = Recorder(paths.spool / "h1" / "w0.records")
+        recorder.end_step(5, update=1, loss=0.5)
+        recorder.close()
+        if not room_in_spool:
+            give_room_back(paths.spool / "h1" / "w0.records")
         filler = fill(tmp_path)
-        with pytest.raises(OSError, match="No space left"):
-            consolidate(paths)
-        assert {path.name for path in tmp_path.iterdir()} == {"journal.bin", "filler"}
-        filler.unlink()
+        if not room_in_spool:
+            with pytest.raises(OSError, match="No space left"):
+                consolidate(paths)
+            assert {path.name for path in tmp_path.iterdir()} == {"journal.bin", "spool", "filler"}
+            filler.unlink()
         consolidate(paths)
         assert not paths.journal.exists()
+        assert not paths.spool.exists()
         assert len(StoredRun(paths).samples) == 1000
+        assert StoredRun(paths).steps["loss"].to_list() == [0.5]
 
 
 def test_a_run_from_before_tasks_told_how_long_they_waited_for_a_core_can_be_read(tmp_path: Path) -> None:

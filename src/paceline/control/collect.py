@@ -24,7 +24,8 @@ class Collector:
         records = decode(message.data)
         self.moment.add_records(message.task, records)
         if board := self._boards.get(message.task):
-            board.add(records)
+            with self._writer.keeping():
+                board.add(records)
         return records
 
     def samples(self, host: str, message: Samples) -> None:
@@ -39,4 +40,5 @@ class Collector:
 
     def close(self) -> None:
         for board in self._boards.values():
-            board.close()
+            with self._writer.keeping():
+                board.close()

@@ -136,21 +136,26 @@ class Conductor:
             except queue.Empty:
                 continue
             self._hear(heard)
+            # At once: what came last, the final parameters, may have found no room.
+            self._heed_trouble()
         watch(self._collector.moment)
         return self._end
 
     def _look_around(self, interrupts: Interrupts) -> None:
-        """For what nobody says: the user's wish, a full disk, silence, faults that are due, deadlines."""
+        """For what nobody says: the user's wish, silence, faults that are due, deadlines."""
         for _ in range(interrupts.take()):
             self._cause(self._faults.end())  # Who is frozen could not hear that it is to halt.
             self._decide(words.Interrupted())
-        if self._writer.trouble:
-            self._decide(words.StoreLost(self._writer.trouble))
+        self._heed_trouble()
         for event in self._vigil.look(self._writer.now_s()):
             self._decide(event)
         if (moment := self._collector.moment).stage == "training":
             self._cause(self._faults.due(moment.update, moment.elapsed_s))
         self._decide(words.Tick())
+
+    def _heed_trouble(self) -> None:
+        if self._writer.trouble:
+            self._decide(words.StoreLost(self._writer.trouble))
 
     def drain(self) -> None:
         """What agents still sent while they were closing: the last records and logs."""

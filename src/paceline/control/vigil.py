@@ -32,7 +32,7 @@ class _Inquiry(msgspec.Struct):
 
 
 class Vigil:
-    """Told of what agents say; asked, at every turn of the loop, for what the supervisor should know."""
+    """Told of what agents say; asked, again and again, for what the supervisor should know."""
 
     def __init__(self, plan: RunPlan, cluster: Cluster, writer: RunWriter, startup_s: float, slowness: float) -> None:
         """`slowness`: how many times longer than on a whole core things may take."""

@@ -63,7 +63,7 @@ _ALL = frozenset({"single", "ps-sync", "ps-async", "allreduce"})
 
 ENGINES: dict[str, Engine] = {
     "torch": Engine(
-        summary="PyTorch: DistributedDataParallel on gloo; a parameter server of ours on ZeroMQ",
+        summary="PyTorch: DistributedDataParallel on gloo; a parameter server of ours on ZeroMQ or pipes",
         framework="torch",
         packages=("torch",),
         strategies=_ALL,

@@ -15,6 +15,7 @@ import msgspec
 
 from paceline.agent.protocol import (
     AgentHears,
+    Attached,
     Bound,
     DumpStacks,
     Finished,
@@ -68,6 +69,9 @@ class FakeTask:
 
     def say_finished(self, outcome: Outcome) -> None:
         self._up.send(TaskSaid(self.name, Finished(msgspec.Raw(msgspec.msgpack.encode(outcome)))))
+
+    def say_attached(self, kind: str, name: str, data: bytes) -> None:
+        self._up.send(TaskSaid(self.name, Attached(kind, name, data, last=True)))
 
     def say_records(self, data: bytes) -> None:
         self._up.send(Records(self.name, data))

@@ -1,6 +1,5 @@
 """What is measured while a run goes on, appended frame by frame; a torn tail costs only itself."""
 
-import errno
 import os
 import struct
 import zlib
@@ -10,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from paceline.agent.protocol import UNREADABLE, Count, HostSample
+from paceline.store.paths import append_whole
 
 _FRAME = struct.Struct("<II")
 
@@ -43,20 +43,12 @@ Entry = TaskAdded | ClockOffset | TaskRecords | HostSamples
 class Journal:
     def __init__(self, path: Path) -> None:
         self._file = path.open("ab", buffering=0)
-        self._file.seek(0, os.SEEK_END)
         self._encoder = msgspec.msgpack.Encoder()
 
     def add(self, entry: Entry) -> None:
         body = self._encoder.encode(entry)
         frame = _FRAME.pack(len(body), zlib.crc32(body)) + body
-        start = self._file.tell()
-        try:
-            if self._file.write(frame) != len(frame):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError:
-            # A torn frame in the middle would hide all that follow.
-            self._file.truncate(start)
-            raise
+        append_whole(self._file, frame)
 
     def close(self) -> None:
         self._file.close()

@@ -1,9 +1,12 @@
 """The one place that knows the name of every file of a run."""
 
+import errno
 import os
 import re
 from collections.abc import Iterator, Sequence
+from io import FileIO
 from pathlib import Path
+from typing import BinaryIO
 
 from paceline.errors import StoreError, unknown
 from paceline.train.checkpoint import file_name, updates_among
@@ -72,6 +75,17 @@ def write_whole(path: Path, data: bytes | memoryview) -> None:
         temporary.unlink(missing_ok=True)  # Where there is no room, half a file must not take the last of it.
         raise
     os.replace(temporary, path)
+
+
+def append_whole(file: BinaryIO | FileIO, data: bytes) -> None:
+    """To a file without a buffer: all of it or nothing. Half of it would hide all that follows."""
+    start = file.seek(0, os.SEEK_END)
+    try:
+        if file.write(data) != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    except OSError:
+        file.truncate(start)
+        raise
 
 
 def create_run(runs: Path, name: str) -> RunPaths:

@@ -16,11 +16,11 @@ from filelock import FileLock
 from paceline.errors import StoreError
 from paceline.plan.place import RunPlan
 from paceline.store import tables
-from paceline.store.journal import Entry, Journal, read
-from paceline.store.paths import RunPaths, create_run, write_whole
+from paceline.store.journal import Entry, Journal, TaskRecords, read
+from paceline.store.paths import RunPaths, append_whole, create_run, write_whole
 from paceline.store.seal import seal
 from paceline.store.unshipped import unshipped
-from paceline.train.recorder import clock_ns
+from paceline.train.recorder import clock_ns, give_room_back
 
 _ATTACHED_BYTES = 4 * 2**30
 
@@ -51,20 +51,22 @@ class RunWriter:
     def event(self, name: str, **fields: Any) -> None:
         """One line in the run's diary."""
         fields = {"t_s": round(self.now_s(), 6), "event": name, **fields}
-        with self._keeping():
-            self._events.write(msgspec.json.encode(fields) + b"\n")
+        with self.keeping():
+            append_whole(self._events, msgspec.json.encode(fields) + b"\n")
 
     def add(self, entry: Entry) -> None:
-        with self._keeping():
+        if self.trouble and isinstance(entry, TaskRecords):
+            return  # Those that did not fit are still with the task: what follows them must be looked for there, too.
+        with self.keeping():
             self._journal.add(entry)
 
     def log(self, name: str, text: bytes) -> None:
-        with self._keeping(), self.paths.log(name).open("ab") as file:
+        with self.keeping(), self.paths.log(name).open("ab") as file:
             file.write(text)
 
     def stacks(self, text: str) -> str:
         """Keep where tasks were stuck; returns where that is, as a user finds it from the run's directory."""
-        with self._keeping():
+        with self.keeping():
             write_whole(self.paths.stacks, text.encode())
         return str(self.paths.stacks.relative_to(self.paths.directory))
 
@@ -74,7 +76,7 @@ class RunWriter:
         if folder is None or Path(name).name != name:
             raise StoreError(f"{task} sent a file of kind '{kind}' named '{name}': refused")
         partial = folder / f"{name}.partial"
-        with self._keeping():
+        with self.keeping():
             folder.mkdir(exist_ok=True)
             with partial.open("ab") as file:
                 if file.tell() + len(data) > _ATTACHED_BYTES:
@@ -94,7 +96,7 @@ class RunWriter:
         self._journal.close()
         self._events.close()
         self.trouble = None  # The scratch space, which goes, may be what was missing.
-        with self._keeping():
+        with self.keeping():
             consolidate(self.paths)
 
     def release(self) -> None:
@@ -103,7 +105,7 @@ class RunWriter:
         self.paths.lock.unlink(missing_ok=True)
 
     @contextmanager
-    def _keeping(self) -> Iterator[None]:
+    def keeping(self) -> Iterator[None]:
         """A write that fails is told once, as trouble of the run; it is no reason to lose what was kept so far."""
         try:
             yield
@@ -120,8 +122,9 @@ def consolidate(paths: RunPaths) -> None:
     try:
         _write(paths, *made)
     except OSError:
-        # What the scratch space takes may be what is missing; until now it was worth more.
-        shutil.rmtree(paths.spool, ignore_errors=True)
+        # Room that was set aside for records to come may be what is missing.
+        for records in paths.spool.glob("*/*.records"):
+            give_room_back(records)
         _write(paths, *made)
     paths.journal.unlink()
     shutil.rmtree(paths.spool, ignore_errors=True)

@@ -195,6 +195,15 @@ def _reserve(file: int, size: int) -> None:
         os.truncate(file, size)
 
 
+def give_room_back(path: Path) -> None:
+    """Cut off what was reserved for more records, of a task that is gone."""
+    with path.open("r+b") as file:
+        head = file.read(_HEADER_BYTES)
+        if len(head) == _HEADER_BYTES and head.startswith(_MAGIC):
+            (count,) = _COUNT.unpack_from(head, _COUNT_AT)
+            file.truncate(min(_HEADER_BYTES + count * RECORD_BYTES, os.fstat(file.fileno()).st_size))
+
+
 class SilentRecorder(Recorder):
     """Keeps nothing: for measuring what recording costs."""
 

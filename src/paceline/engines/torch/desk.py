@@ -22,6 +22,6 @@ class Desk(Protocol):
         """What was sent; WireError if it cannot be a request."""
 
     def answer(self, worker: Worker, head: bytes, values: Buffer) -> None:
-        """Unreachable if it cannot be delivered now: the others must not wait for one."""
+        """Unreachable if it cannot be delivered: the others do not wait for one who is slow to take it."""
 
     def close(self) -> None: ...

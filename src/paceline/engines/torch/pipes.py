@@ -39,13 +39,13 @@ _GONE = (errno.ENOENT, errno.ESRCH, errno.ENXIO)
 class PipeDesk:
     """A server's end, at which no worker has more than so many messages on the way."""
 
-    def __init__(self, messages: int) -> None:
+    def __init__(self, workers: int, messages: int) -> None:
         # Its other end stays open, or the pipe would be at its end whenever no worker has it open.
         self._inbox, self._kept_open = os.pipe()
         self._slips: deque[tuple[Worker, int, bytes]] = deque()
         self._outboxes: dict[Worker, _Outbox] = {}
-        self._unheard: dict[Worker, str] = {}
-        """Who said hello from where it cannot be answered, and why not."""
+        self._unheard = dict.fromkeys((b"w%d" % number for number in range(workers)), "it has not said hello")
+        """Who cannot be answered, and why not."""
         self._behind: set[Worker] = set()
         """Who has not yet taken all that it was answered."""
         self._most_unsent = 2 * messages + _SPARE_ANSWERS
@@ -68,17 +68,17 @@ class PipeDesk:
 
     def answer(self, worker: Worker, head: bytes, values: Buffer) -> None:
         if worker not in self._outboxes:
-            raise Unreachable(self._unheard.get(worker, "it has not said where its pipe is"))
+            raise Unreachable(self._unheard.get(worker, "it is none of ours"))
         outbox = self._outboxes[worker]
         outbox.put(head, values)
         self._send(worker)
         if len(outbox.unsent) > self._most_unsent:
-            self._hang_up(worker)
-            raise Unreachable("it takes no answers")
+            self._hang_up(worker, "it takes no answers")
+            raise Unreachable(self._unheard[worker])
 
     def close(self) -> None:
         for worker in list(self._outboxes):
-            self._hang_up(worker)
+            self._hang_up(worker, "the server is gone")
         os.close(self._inbox)
         os.close(self._kept_open)
 
@@ -108,25 +108,30 @@ class PipeDesk:
 
     def _greet(self, worker: Worker, path: str) -> None:
         """Whoever comes back under a name comes with another pipe."""
-        self._hang_up(worker)
+        if worker not in self._outboxes.keys() | self._unheard.keys():
+            return
+        self._hang_up(worker, "it came back")
         try:
             self._outboxes[worker] = _Outbox(path)
-        except RunError as error:
+        except (RunError, OSError) as error:
             self._unheard[worker] = str(error)
+        else:
+            self._unheard.pop(worker, None)
 
     def _send(self, worker: Worker) -> None:
         """As much as there is room for; nobody else has to wait for the rest."""
         try:
             is_behind = not self._outboxes[worker].flush()
         except OSError as error:
-            self._hang_up(worker)
-            raise Unreachable(error.strerror) from None
+            self._hang_up(worker, str(error.strerror))
+            raise Unreachable(self._unheard[worker]) from None
         (self._behind.add if is_behind else self._behind.discard)(worker)
 
-    def _hang_up(self, worker: Worker) -> None:
+    def _hang_up(self, worker: Worker, why: str) -> None:
         self._behind.discard(worker)
         if worker in self._outboxes:
             os.close(self._outboxes.pop(worker).end)
+            self._unheard[worker] = why
 
 
 class _Outbox:
@@ -204,13 +209,20 @@ class PipeLink(ServerLink):
             raise WireError(f"a request of {len(content)} bytes does not go through a pipe")
         return (_SLIP.pack(self._number, kind, len(content)) + content).ljust(_SLIP_BYTES, b"\0")
 
-    def _read(self, size: int) -> bytes:
+    def _read(self, size: int) -> Buffer:
         self._wait()
         found = os.read(self._answers, size)
-        while len(found) < size:  # Only values come in pieces.
+        return found if len(found) == size else self._read_on(found, size)
+
+    def _read_on(self, found: bytes, size: int) -> Buffer:
+        """Values that come in pieces."""
+        whole = bytearray(size)
+        view, done = memoryview(whole), len(found)
+        view[:done] = found
+        while done < size:
             self._wait()
-            found += os.read(self._answers, size - len(found))
-        return found
+            done += os.readv(self._answers, [view[done:]])
+        return whole
 
     def _wait(self) -> None:
         for _ in range(PATIENCE_MS // LOOK_MS):

@@ -46,7 +46,7 @@ def serve(context: TaskContext) -> Outcome:
 def _desk(context: TaskContext, buckets: list[Bucket]) -> Desk:
     # A worker has no more on the way than its buckets.
     if context.job.transport == "memory":
-        return PipeDesk(messages=len(buckets))
+        return PipeDesk(context.job.workers, messages=len(buckets))
     return SocketDesk(context.job, messages=len(buckets), largest=_largest_message(context, buckets))
 
 
