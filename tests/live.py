@@ -32,6 +32,16 @@ def until(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_
     raise AssertionError(f"did not happen within {deadline_s} s: {what}")
 
 
+LAYOUTS = {"single": "w", "ps-sync": "pw w", "ps-async": "pw w", "allreduce": "w w"}
+RUNS = [
+    (engine, strategy, hosts)
+    for engine in ("torch", "tensorflow")
+    for strategy in LAYOUTS
+    for hosts in ("local", "netns")
+]
+"""Every engine, strategy and kind of hosts."""
+
+
 class LiveRun:
     def __init__(self, runs: Path, *arguments: str, workload: str = "logreg") -> None:
         self.runs = runs
@@ -98,6 +108,13 @@ class LiveRun:
         out, err = self.process.communicate(timeout=timeout_s)
         assert out, err
         return self.process.returncode, json.loads(out.splitlines()[-1])
+
+
+def begun(runs: Path, run: tuple[str, str, str], *more: str, workload: str = "logreg") -> LiveRun:
+    """One of RUNS."""
+    engine, strategy, hosts = run
+    what = ["--engine", engine, "--strategy", strategy, "--layout", LAYOUTS[strategy], "--hosts", hosts]
+    return LiveRun(runs, *what, "--name", "fault", *more, workload=workload)
 
 
 def gone(processes: list[psutil.Process], deadline_s: float) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fault_table import ROWS, Row, Watched
-from live import LiveRun, gone, until
+from live import RUNS, LiveRun, begun, gone, until
 from paceline.analyze.load import load_result
 from paceline.hosts import leftovers
 from paceline.store.paths import RunPaths, find_run
@@ -17,14 +17,11 @@ from paceline.store.run import StoredRun
 
 pytestmark = pytest.mark.slow
 
-LAYOUTS = {"single": "w", "ps-sync": "pw w", "ps-async": "pw w", "allreduce": "w w"}
 VICTIMS = {"single": ["w0"], "ps-sync": ["w1", "ps0"], "ps-async": ["w1", "ps0"], "allreduce": ["w1"]}
 STEPS = {
     "torch": {"single": 8000, "ps-sync": 2000, "ps-async": 8000, "allreduce": 1200},
     "tensorflow": {"single": 4000, "ps-sync": 700, "ps-async": 2000, "allreduce": 600},
 }
-
-RUNS = [(engine, strategy, hosts) for engine in STEPS for strategy in LAYOUTS for hosts in ("local", "netns")]
 
 
 def cell(hosts: str, *others: str) -> object:
@@ -40,11 +37,6 @@ every_task = pytest.mark.parametrize(
 )
 
 
-def begun(runs: Path, engine: str, strategy: str, hosts: str, *more: str) -> LiveRun:
-    what = ["--engine", engine, "--strategy", strategy, "--layout", LAYOUTS[strategy], "--hosts", hosts]
-    return LiveRun(runs, *what, "--name", "matrix", *more)
-
-
 def host_of(run: LiveRun, task: str) -> str:
     return str(next(e["host"] for e in run.events() if e["event"] == "started" and e["task"] == task))
 
@@ -53,7 +45,7 @@ def host_of(run: LiveRun, task: str) -> str:
 def test_killed_it_ends_the_run_and_is_named(
     tmp_path: Path, engine: str, strategy: str, victim: str, hosts: str
 ) -> None:
-    run = begun(tmp_path, engine, strategy, hosts, "--stop", "seconds=600", "--on-failure", "fail")
+    run = begun(tmp_path, (engine, strategy, hosts), "--stop", "seconds=600", "--on-failure", "fail")
     run.wait_until_training()
     watched, at = Watched(run, f"kill {victim}"), time.monotonic()
     run.kill(victim)
@@ -71,7 +63,7 @@ def test_killed_it_is_started_again_and_every_update_is_made(
 ) -> None:
     steps = STEPS[engine][strategy]
     stop = ["--stop", f"steps={steps}", "--checkpoint-every", str(steps // 30)]
-    run = begun(tmp_path, engine, strategy, hosts, *stop, "--on-failure", "restart")
+    run = begun(tmp_path, (engine, strategy, hosts), *stop, "--on-failure", "restart")
     until(lambda: run.events() and RunPaths(run.directory).checkpoints_left(), "a checkpoint")
     run.wait_until_training()
     watched = Watched(run, f"kill {victim}, restart")
@@ -97,7 +89,7 @@ def test_killed_it_is_started_again_and_every_update_is_made(
 def test_frozen_it_is_found_and_all_stacks_are_kept(
     tmp_path: Path, engine: str, strategy: str, victim: str, hosts: str
 ) -> None:
-    run = begun(tmp_path, engine, strategy, hosts, "--stop", "seconds=600", "--on-failure", "fail")
+    run = begun(tmp_path, (engine, strategy, hosts), "--stop", "seconds=600", "--on-failure", "fail")
     run.wait_until_training()
     watched = Watched(run, f"freeze {victim}")
     os.kill(run.pid_of(victim), signal.SIGSTOP)
@@ -114,7 +106,7 @@ def test_frozen_it_is_found_and_all_stacks_are_kept(
 def test_ctrl_c_ends_it_in_good_order_and_leaves_what_it_can_be_resumed_from(
     tmp_path: Path, engine: str, strategy: str, hosts: str
 ) -> None:
-    run = begun(tmp_path, engine, strategy, hosts, "--stop", "seconds=600")
+    run = begun(tmp_path, (engine, strategy, hosts), "--stop", "seconds=600")
     run.wait_until_training()
     watched, at = Watched(run, "Ctrl-C"), time.monotonic()
     run.process.send_signal(signal.SIGINT)
@@ -129,7 +121,7 @@ def test_ctrl_c_ends_it_in_good_order_and_leaves_what_it_can_be_resumed_from(
 def test_a_killed_controller_takes_all_with_it_and_loses_at_most_a_second(
     tmp_path: Path, engine: str, strategy: str, hosts: str
 ) -> None:
-    run = begun(tmp_path, engine, strategy, hosts, "--stop", "seconds=600")
+    run = begun(tmp_path, (engine, strategy, hosts), "--stop", "seconds=600")
     run.wait_until_training()
     family, at = run.family(), time.monotonic()
     os.kill(run.process.pid, signal.SIGKILL)

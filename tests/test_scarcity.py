@@ -8,15 +8,13 @@ import pytest
 
 import paceline
 from fault_table import Watched
-from live import LiveRun
+from live import RUNS, begun
 from paceline.analyze.load import load_result
 from paceline.store import writer
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
 from scarce import fill, memory_limit, needs_root, small_disk
 
-ENGINES = ("torch", "tensorflow")
-LAYOUTS = {"single": "w", "ps-sync": "pw w", "ps-async": "pw w", "allreduce": "w w"}
 MEMORY_MB = 4_000
 HUNGRY = """
 import numpy as np
@@ -42,20 +40,17 @@ WORKLOAD = Workload(
 
 def every_run(quick: tuple[str, str, str]) -> pytest.MarkDecorator:
     """On every engine, strategy and kind of hosts; all but one only in the whole suite."""
-    runs = [(engine, strategy, hosts) for engine in ENGINES for strategy in LAYOUTS for hosts in ("local", "netns")]
     cells = [
         pytest.param(
             *run,
             marks=[*([] if run == quick else [pytest.mark.slow]), *([pytest.mark.netns] if "netns" in run else [])],
         )
-        for run in runs
+        for run in RUNS
     ]
     return pytest.mark.parametrize(("engine", "strategy", "hosts"), cells)
 
 
-def begun(runs: Path, engine: str, strategy: str, hosts: str, workload: str = "logreg") -> LiveRun:
-    what = ["--engine", engine, "--strategy", strategy, "--layout", LAYOUTS[strategy], "--hosts", hosts]
-    return LiveRun(runs, *what, "--stop", "seconds=600", "--on-failure", "fail", workload=workload)
+UNTIL_KILLED = ("--stop", "seconds=600", "--on-failure", "fail")
 
 
 @needs_root
@@ -64,7 +59,7 @@ def test_a_task_that_is_out_of_memory_is_named_as_such(tmp_path: Path, engine: s
     hungry = tmp_path / "hungry.py"
     hungry.write_text(HUNGRY)
     with memory_limit(MEMORY_MB) as group:
-        run = begun(tmp_path / "runs", engine, strategy, hosts, workload=str(hungry))
+        run = begun(tmp_path / "runs", (engine, strategy, hosts), *UNTIL_KILLED, workload=str(hungry))
         (group / "cgroup.procs").write_text(str(run.process.pid))
         run.wait_until_training()
         assert str(run.pid_of("w0")) in (group / "cgroup.procs").read_text().split()
@@ -82,7 +77,7 @@ def test_a_full_disk_ends_the_run_in_good_order_with_all_that_was_recorded(
     tmp_path: Path, engine: str, strategy: str, hosts: str
 ) -> None:
     with small_disk(tmp_path / "disk", "60m") as disk:
-        run = begun(disk, engine, strategy, hosts)
+        run = begun(disk, (engine, strategy, hosts), *UNTIL_KILLED)
         run.wait_until_training()
         watched, directory = Watched(run, "disk full"), run.directory
         fill(disk)

@@ -12,7 +12,7 @@ import pytest
 
 import paceline
 from fault_table import Watched
-from live import LiveRun, RunOne, gone, until
+from live import LAYOUTS, RUNS, LiveRun, RunOne, gone, until
 from paceline.control import watchdog
 from paceline.hosts import iproute
 
@@ -177,9 +177,9 @@ def test_a_cut_link_is_seen_within_ten_seconds_by_whoever_waits(
     until(lambda: not list(Path(iproute.NAMESPACES).glob("pl-cut-*")), "the end of the namespaces", deadline_s=5)
 
 
-STRATEGIES = {"ps-sync": "pw w", "ps-async": "pw w", "allreduce": "w w"}
 every_strategy = pytest.mark.parametrize(
-    ("engine", "strategy"), [(engine, strategy) for engine in ("torch", "tensorflow") for strategy in STRATEGIES]
+    ("engine", "strategy"),
+    [(engine, strategy) for engine, strategy, hosts in RUNS if hosts == "netns" and strategy != "single"],
 )
 
 
@@ -206,7 +206,7 @@ def test_a_link_that_is_cut_for_four_seconds_only_holds_the_run_up(tmp_path: Pat
 def test_a_host_with_an_eighth_of_a_core_is_slow_and_not_dead(run_one: RunOne, engine: str, strategy: str) -> None:
     """From the start: all that a task does before it trains takes eight times as long, too."""
     result = run_one(
-        engine=engine, strategy=strategy, layout=STRATEGIES[strategy], hosts="netns", cpus="- 0.12", link="1gbit",
+        engine=engine, strategy=strategy, layout=LAYOUTS[strategy], hosts="netns", cpus="- 0.12", link="1gbit",
         stop="steps=300",
     )  # fmt: skip
     assert (result.status, result.incidents) == ("ok", [])

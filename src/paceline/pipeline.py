@@ -29,10 +29,10 @@ from paceline.spec.experiment import Experiment
 from paceline.spec.load import experiment as request_of
 from paceline.spec.load import load_toml
 from paceline.spec.sweep import expand, key
+from paceline.store.events import add_later
 from paceline.store.paths import RunPaths, check_writable, runs_of_sweep
 from paceline.store.result import Result
 from paceline.store.run import StoredRun
-from paceline.store.seal import add_later
 from paceline.store.writer import RunWriter
 from paceline.workloads.model import CLASSIFIES
 from paceline.workloads.operations import training_operations
@@ -196,7 +196,7 @@ def _run_one(
             result.status, result.reason = "failed", end.reason or writer.trouble
         with suppress(OSError):
             if not stored.first("ended"):
-                add_later(writer.paths, "ended", status=result.status, reason=result.reason)
+                add_later(writer.paths.events, "ended", status=result.status, reason=result.reason)
             if not writer.trouble:
                 stored.write_result(result)
         return result

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hosts.boxes import needs_root, requests
 from paceline.agent.protocol import AgentSays, Hello, Receiver
 from paceline.errors import HostError, RunError
 from paceline.hosts import cgroup, claim, iproute, leftovers, netns
@@ -19,11 +20,6 @@ from paceline.hosts.kind import Condition, Host, HostRequest
 from paceline.hosts.netns import NetnsHost, NetnsHosts, enter
 from talk import said, tell
 
-needs_root = [
-    pytest.mark.netns,
-    pytest.mark.skipif(sys.platform != "linux", reason="network namespaces are a Linux thing"),
-    pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root"),
-]
 pytestmark = needs_root
 
 SERVE = """
@@ -101,10 +97,6 @@ def holder(token: str) -> Iterator[subprocess.Popen[str]]:
     process.kill()
     process.communicate()
     leftovers.clean(left_of(token))
-
-
-def requests(count: int, **wanted: float) -> list[HostRequest]:
-    return [HostRequest(name=f"h{number}", **wanted) for number in range(1, count + 1)]  # type: ignore[arg-type]
 
 
 def start(host: Host, script: str, *arguments: object) -> subprocess.Popen[str]:
@@ -375,63 +367,6 @@ def test_hosts_that_cannot_be_made_leave_nothing(token: str) -> None:
     with pytest.raises(HostError, match="cannot be made"), NetnsHosts().open(token, [*requests(2), unmakeable]):
         pass
     assert not traces(token)
-
-
-def test_check_passes_without_the_administrators_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    NetnsHosts().check(requests(3, link_bits_s=10**9, cpus=0.5))
-
-
-@pytest.mark.parametrize(
-    ("wanted", "why"),
-    [
-        ([HostRequest(name="h1", cpus=0)], "--cpus 0 is no usable share"),
-        ([HostRequest(name="h1", cpus=-1)], "--cpus -1"),
-        ([HostRequest(name="h1", cpus=float("nan"))], "--cpus nan"),
-        ([HostRequest(name="sw")], "'sw' cannot name a host"),
-        ([HostRequest(name="../h1")], "cannot name a host"),
-        ([HostRequest(name="h1"), HostRequest(name="h1")], "two hosts are called 'h1'"),
-    ],
-)
-def test_check_refuses_in_one_line(wanted: list[HostRequest], why: str) -> None:
-    with pytest.raises(HostError, match=why) as refused:
-        NetnsHosts().check(wanted)
-    assert "\n" not in str(refused.value)
-
-
-def test_check_refuses_another_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(sys, "platform", "darwin")
-        with pytest.raises(HostError, match="use --hosts local"):
-            NetnsHosts().check(requests(1))
-
-
-def test_check_refuses_another_user_than_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(HostError, match="needs root"):
-        NetnsHosts().check(requests(1))
-
-
-def test_check_refuses_a_machine_without_tc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(iproute, "find", lambda name: None if name == "tc" else f"/sbin/{name}")
-    with pytest.raises(HostError, match="'tc': install iproute2"):
-        NetnsHosts().check(requests(1))
-
-
-def test_check_refuses_cpus_without_a_cgroup(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cgroup, "cpu_hierarchy", lambda: None)
-    NetnsHosts().check(requests(1))
-    with pytest.raises(HostError, match="leave --cpus out"):
-        NetnsHosts().check(requests(1, cpus=0.5))
-    with pytest.raises(HostError, match="fault slow needs a cpu cgroup"):
-        NetnsHosts().check([HostRequest(name="h1", faults=frozenset({"slow"}))])
-
-
-def test_check_refuses_latency_where_the_kernel_lacks_netem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(netns, "_kernel_has", lambda queue: "netem" not in queue)
-    NetnsHosts().check(requests(1, link_bits_s=10**9, latency_s=0.0))
-    with pytest.raises(HostError, match="sch_netem"):
-        NetnsHosts().check(requests(1, latency_s=0.001))
 
 
 def test_latency_delays_what_is_sent_and_the_rate_holds_both_ways() -> None:

@@ -2,6 +2,8 @@
 
 import polars as pl
 
+from paceline.analyze.phases import of_whole_steps
+
 _BEFORE_THE_BARRIER = ("data", "pull", "compute", "push")
 CRITICAL_SCHEMA = {"step": pl.UInt32, "task": pl.String, "late_s": pl.Float64, "phase": pl.String}
 
@@ -13,7 +15,7 @@ def critical_path(steps: pl.DataFrame, *, exchange_is_barrier: bool) -> pl.DataF
 
     `exchange_is_barrier`: workers meet in the exchange itself (all-reduce), so one has arrived when its push begins.
     """
-    known = steps.filter(~pl.col("traced") & ~pl.col("final"))
+    known = of_whole_steps(steps).filter(~pl.col("traced"))
     arrivals = _arrivals(known, "push" if exchange_is_barrier else "wait")
     workers = arrivals["task"].n_unique()
     whole = arrivals.filter(pl.len().over("step") == workers) if workers > 1 else arrivals.clear()
@@ -31,9 +33,7 @@ def critical_path(steps: pl.DataFrame, *, exchange_is_barrier: bool) -> pl.DataF
 
 
 def _arrivals(steps: pl.DataFrame, kind: str) -> pl.DataFrame:
-    # Not the wait for the others' end, which comes after the last step: who is there first says nothing of the pace.
-    made = steps.filter(pl.col("kind") == "step").select("step", "task")
-    found = steps.filter(pl.col("kind") == kind).join(made, on=["step", "task"], how="semi")
+    found = steps.filter(pl.col("kind") == kind)
     # A worker may wait more than once in a step: the first is the barrier's.
     return found.group_by("step", "task").agg(arrived_s=pl.col("t_s").min())
 

@@ -15,7 +15,7 @@ def phases_by_worker(steps: pl.DataFrame, *, split_exchange: bool) -> dict[str, 
     `split_exchange`: pushes end for all workers at once (all-reduce), so the time until the last worker
     has begun its push is waiting, not transfer.
     """
-    steps = _of_whole_steps(steps)
+    steps = of_whole_steps(steps)
     spent = steps.filter(pl.col("kind").is_in(PHASE_NAMES) & ~pl.col("traced"))
     if split_exchange:
         spent = _with_waiting_apart(spent)
@@ -29,7 +29,7 @@ def phases_by_worker(steps: pl.DataFrame, *, split_exchange: bool) -> dict[str, 
     return {task: {name: mine[name] for name in PHASE_NAMES if name in mine} for task, mine in found.items()}
 
 
-def _of_whole_steps(steps: pl.DataFrame) -> pl.DataFrame:
+def of_whole_steps(steps: pl.DataFrame) -> pl.DataFrame:
     """Without what came after the last step that counts: a step that was cut off, the wait for the others' end."""
     made = steps.filter(pl.col("kind") == "step").group_by("task").agg(last=pl.col("step").max())
     between = pl.col("kind").is_in(["eval", "checkpoint"])

@@ -135,6 +135,13 @@ class Cluster:
     def send(self, host: str, message: AgentHears) -> None:
         self._links[host].send(message)
 
+    def next(self, within_s: float) -> "Heard | Lost | None":
+        """What an agent says next; None if none says anything in time."""
+        try:
+            return self.inbox.get(timeout=within_s)
+        except queue.Empty:
+            return None
+
     def ping(self) -> None:
         """Ask every agent for a sign of life."""
         for link in self._links.values():

@@ -1,6 +1,5 @@
 """One planned run, from its hosts to its stored end. The loop here only carries out what the supervisor decides."""
 
-import queue
 import secrets
 import signal
 from collections.abc import Callable
@@ -130,14 +129,11 @@ class Conductor:
                 watch(self._collector.moment)
                 # However much is heard in between: looking takes as long as listening does.
                 look_s = self._writer.now_s() + _LOOK_EVERY_S
-                continue
-            try:
-                heard = self._cluster.inbox.get(timeout=left_s)
-            except queue.Empty:
-                continue
-            self._hear(heard)
-            # At once: what came last, the final parameters, may have found no room.
-            self._heed_trouble()
+            elif heard := self._cluster.next(within_s=left_s):
+                self._hear(heard)
+            # At every turn: what comes last, the final parameters, may find no room.
+            if self._writer.trouble:
+                self._decide(words.StoreLost(self._writer.trouble))
         watch(self._collector.moment)
         return self._end
 
@@ -146,16 +142,11 @@ class Conductor:
         for _ in range(interrupts.take()):
             self._cause(self._faults.end())  # Who is frozen could not hear that it is to halt.
             self._decide(words.Interrupted())
-        self._heed_trouble()
         for event in self._vigil.look(self._writer.now_s()):
             self._decide(event)
         if (moment := self._collector.moment).stage == "training":
             self._cause(self._faults.due(moment.update, moment.elapsed_s))
         self._decide(words.Tick())
-
-    def _heed_trouble(self) -> None:
-        if self._writer.trouble:
-            self._decide(words.StoreLost(self._writer.trouble))
 
     def drain(self) -> None:
         """What agents still sent while they were closing: the last records and logs."""

@@ -1,10 +1,12 @@
 """The lines of a run's diary as its readers rely on them."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from paceline.agent.protocol import UNREADABLE
+from paceline.store.paths import append_whole
 
 Event = dict[str, Any]
 
@@ -89,3 +91,13 @@ def well_formed(line: bytes) -> Event | None:
     except UNREADABLE:
         return None
     return found
+
+
+def add_later(events: Path, name: str, **fields: Any) -> None:
+    """A line in the diary of a run that is over."""
+    with events.open("a+b", buffering=0) as file:
+        file.seek(0)
+        lines = file.readall().split(b"\n")
+        t_s = next((event["t_s"] for line in reversed(lines) if (event := well_formed(line))), 0.0)
+        after_torn = b"\n" if lines[-1] else b""
+        append_whole(file, after_torn + msgspec.json.encode({"t_s": t_s, "event": name, **fields}) + b"\n")

@@ -7,13 +7,10 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from paceline.errors import StoreError
-from paceline.store.events import Event, well_formed
-from paceline.store.paths import RunPaths, append_whole
+from paceline.store.events import Event, add_later
+from paceline.store.paths import RunPaths
 
 EVENT = "tables"
 
@@ -22,17 +19,7 @@ def seal(paths: RunPaths) -> None:
     """The tables are as they are to stay."""
     sums = {path.name: _checksum(path) for path in (paths.steps, paths.samples)}
     with suppress(OSError):
-        add_later(paths, EVENT, sha256=sums)
-
-
-def add_later(paths: RunPaths, name: str, **fields: Any) -> None:
-    """A line in the diary of a run that is over."""
-    with paths.events.open("a+b", buffering=0) as file:
-        file.seek(0)
-        lines = file.readall().split(b"\n")
-        t_s = next((event["t_s"] for line in reversed(lines) if (event := well_formed(line))), 0.0)
-        after_torn = b"\n" if lines[-1] else b""
-        append_whole(file, after_torn + msgspec.json.encode({"t_s": t_s, "event": name, **fields}) + b"\n")
+        add_later(paths.events, EVENT, sha256=sums)
 
 
 def check(path: Path, events: Sequence[Event]) -> None:
