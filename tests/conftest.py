@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 import fault_table
 import paceline
@@ -13,6 +14,10 @@ from paceline.errors import HostError
 from paceline.hosts.kind import HostRequest
 from paceline.hosts.registry import HOSTS
 from paceline.store.result import Result
+
+# A busy machine is no failure. How slow an example may be is left to the tests that are about it.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 def why_no_netns() -> str | None:

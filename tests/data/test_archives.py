@@ -13,7 +13,7 @@ from data.packages import ar, debian
 from paceline.data.archives import ar_member, tar_members, unxz
 from paceline.errors import DataError
 
-patient = settings(deadline=None, max_examples=50)
+patient = settings(max_examples=50)
 contents = st.binary(max_size=300)
 
 

@@ -66,7 +66,7 @@ def test_shifts_are_whole_and_to_the_right_and_down() -> None:
     assert (moved[2:, 3:] == still[:-2, :-3]).all()
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(st.floats(-3, 3), st.floats(0.5, 2), st.floats(-8, 8), st.floats(-8, 8))
 def test_it_is_a_bilinear_warp(turn: float, size: float, right: float, down: float) -> None:
     smooth = np.add.outer(np.arange(SIDE), 2 * np.arange(SIDE)) * 3
@@ -94,7 +94,7 @@ def test_placements_keep_to_their_bounds() -> None:
         assert (np.abs(shift) + placed.size * SIDE / 2 <= PLACED / 2 + 1e-9).all()
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(1, 4), st.integers(1, 6), st.integers(0, 20), st.integers(0, 3))
 def test_workers_together_see_what_one_sees_alone(n: int, batch: int, step: int, seed: int) -> None:
     data = DistortedImages(DIGITS)

@@ -17,7 +17,6 @@ from paceline.data.idx import MAX_BYTES, gunzip, read_idx, write_idx
 from paceline.errors import DataError
 
 arrays = hnp.arrays(np.uint8, hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=12))
-patient = settings(deadline=None)  # a busy machine is no failure
 
 
 def header(*sizes: int, kind: int = 8) -> bytes:
@@ -34,7 +33,6 @@ def refuse(data: bytes) -> str:
 
 
 @given(arrays)
-@patient
 def test_what_is_written_is_read(array: NDArray[np.uint8]) -> None:
     for data in (write_idx(array), gzip.compress(write_idx(array), 1)):
         again = read_idx(data)
@@ -43,14 +41,12 @@ def test_what_is_written_is_read(array: NDArray[np.uint8]) -> None:
 
 
 @given(arrays, st.data(), st.booleans())
-@patient
 def test_a_truncated_file_is_refused(array: NDArray[np.uint8], data: st.DataObject, packed: bool) -> None:
     whole = gzip.compress(write_idx(array), 1) if packed else write_idx(array)
     refuse(whole[: data.draw(st.integers(0, len(whole) - 1))])
 
 
 @given(arrays, st.binary(min_size=1, max_size=20), st.booleans())
-@patient
 def test_bytes_after_the_end_are_refused(array: NDArray[np.uint8], extra: bytes, packed: bool) -> None:
     plain = write_idx(array)
     refuse(gzip.compress(plain + extra, 1) if packed else plain + extra)
@@ -58,14 +54,13 @@ def test_bytes_after_the_end_are_refused(array: NDArray[np.uint8], extra: bytes,
 
 
 @given(st.binary(max_size=200) | st.binary(max_size=200).map(lambda tail: b"\x1f\x8b\x08" + tail))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_garbage_gives_an_array_or_a_data_error(data: bytes) -> None:
     with suppress(DataError):
         assert write_idx(read_idx(data)) == data
 
 
 @given(arrays, st.data())
-@patient
 def test_a_flipped_byte_never_escapes_as_another_error(array: NDArray[np.uint8], data: st.DataObject) -> None:
     packed = bytearray(gzip.compress(write_idx(array), 1))
     packed[data.draw(st.integers(0, len(packed) - 1))] ^= data.draw(st.integers(1, 255))
@@ -74,7 +69,6 @@ def test_a_flipped_byte_never_escapes_as_another_error(array: NDArray[np.uint8],
 
 
 @given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=8), st.binary(max_size=50), st.booleans())
-@patient
 def test_a_header_that_lies_allocates_nothing(sizes: list[int], body: bytes, packed: bool) -> None:
     if math.prod(sizes) == len(body):
         return

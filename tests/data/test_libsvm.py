@@ -23,7 +23,7 @@ from paceline.errors import DataError
 FEATURES, NONZEROS = 10**9, 6
 LIMITS = Limits(FEATURES, NONZEROS, zero_based=False)
 
-patient = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+patient = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 numbers = st.one_of(
     st.integers(-(10**17), 10**17).map(str),
@@ -122,7 +122,7 @@ def test_ordinary_lines_are_read_by_the_quick_reader() -> None:
 
 
 @given(st.binary(max_size=200) | st.text("01 :.-+e#\n\r\tn", max_size=200).map(str.encode))
-@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_garbage_gives_examples_or_a_data_error(put: Callable[[bytes], Path], garbage: bytes) -> None:
     for content in (garbage, gzip.compress(garbage, 1), b"\x1f\x8b" + garbage):
         with suppress(DataError):

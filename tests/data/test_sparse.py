@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.data import sparse
@@ -40,7 +40,6 @@ def test_a_cut_keeps_the_test_set_and_a_senseless_one_is_refused() -> None:
         sparse.load(45_840_618)
 
 
-@settings(deadline=None)
 @given(st.integers(1, 5), st.integers(1, 30), st.integers(0, 500), st.integers(0, 9))
 def test_workers_together_see_what_one_sees_alone(n: int, batch: int, step: int, seed: int) -> None:
     streams = [SMALL.stream(Share(batch=batch, workers=n, index=i, seed=seed)) for i in range(n)]

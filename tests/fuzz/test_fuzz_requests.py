@@ -20,7 +20,7 @@ from paceline.spec.load import NAME, experiment, load_toml
 from paceline.spec.stop import StopRule
 from paceline.spec.sweep import MAX_RUNS, expand
 
-patient = settings(deadline=None, suppress_health_check=list(HealthCheck))
+patient = settings(suppress_health_check=list(HealthCheck))
 NASTY = "\x1b[31m\x1b]0;title\x07\r\n\0\u202e\u2028\x9b2J"
 texts = st.text(max_size=30) | st.text(string.digits + "pw ,.=-+%mgkbits/:einfa\0\x1b\n", max_size=30)
 numbers = st.integers() | st.floats() | st.sampled_from([10**18, 10**30, -(10**400), 2**53, 2**63, 2**64, 1e308])
