@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 
 from paceline.store.journal import TaskRecords, read
+from paceline.store.records import decode
 from paceline.store.result import Result
-from paceline.store.tables import decode
 from paceline.train.recorder import Kind
 
 DEADLINE_S = 90

@@ -133,7 +133,8 @@ def steps(folder: Path, count: int = 3) -> bytes:
     """Records of quick steps."""
     recorder = Recorder(folder / "records")
     for number in range(count):
-        recorder.end_step(time.monotonic_ns(), number + 1, 0.5)
+        recorder.begin_step()
+        recorder.end_step(number + 1, 0.5)
     return RecordReader(folder / "records").new()
 
 

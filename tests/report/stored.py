@@ -14,11 +14,11 @@ from paceline.plan.place import RunPlan
 from paceline.spec.load import experiment
 from paceline.store.journal import ClockOffset, HostSamples, TaskAdded, TaskRecords
 from paceline.store.paths import RunPaths
+from paceline.store.records import RECORD_DTYPE
 from paceline.store.result import Result
 from paceline.store.run import StoredRun
-from paceline.store.tables import RECORD_DTYPE
 from paceline.store.writer import RunWriter
-from paceline.train.recorder import Kind
+from paceline.train.recorder import INSIDE, Kind
 
 START_S = 2.0
 SECONDS = {Kind.DATA: 0.0002, Kind.PULL: 0.002, Kind.COMPUTE: 0.006, Kind.PUSH: 0.001}
@@ -112,27 +112,24 @@ def _records(steps: int, length: float, *, chief: bool, workers: int, chunk: int
 
 
 def _chunk(numbers: "np.ndarray[Any, Any]", length: float, *, chief: bool, workers: int) -> bytes:
-    records = np.zeros((len(numbers), RECORDS_PER_STEP), RECORD_DTYPE)
-    records["staleness"] = -1
-    records["step"] = numbers[:, None]
+    records = np.zeros(len(numbers), RECORD_DTYPE)
     begun = ((START_S + numbers * length) * 1e9).astype(np.uint64)
     offset = 0
-    for column, (kind, seconds) in enumerate(SECONDS.items()):
+    for kind, seconds in SECONDS.items():
         lasted = int(seconds * length / STEP_S * 1e9)
-        one = records[:, column]
-        one["kind"], one["start_ns"], one["duration_ns"], one["value"] = kind, begun + offset, lasted, np.nan
+        inside = records["inside"][:, INSIDE.index(kind)]
+        inside["start_ns"], inside["duration_ns"] = begun + offset, lasted
         offset += lasted
-    whole = records[:, -1]
-    whole["kind"], whole["start_ns"], whole["duration_ns"] = Kind.STEP, begun, int(length * 1e9)
-    whole["update"] = (numbers + 1) * workers
-    whole["staleness"] = numbers % workers
-    whole["value"] = 2.0 / np.sqrt(1 + numbers)
-    flat = records.reshape(-1)
+    records["kind"], records["start_ns"], records["duration_ns"] = Kind.STEP, begun, int(length * 1e9)
+    records["step"], records["update"] = numbers, (numbers + 1) * workers
+    records["staleness"] = numbers % workers
+    records["value"] = 2.0 / np.sqrt(1 + numbers)
     if chief:
-        tests = whole[EVAL_EVERY - 1 :: EVAL_EVERY].copy()
+        tests = records[EVAL_EVERY - 1 :: EVAL_EVERY].copy()
         tests["kind"], tests["duration_ns"], tests["value2"] = Kind.EVAL, 1000, 1 - tests["value"] / 2
-        flat = np.concatenate([flat, tests])
-    return flat.tobytes()
+        tests["inside"] = 0
+        records = np.concatenate([records, tests])
+    return records.tobytes()
 
 
 def _samples(end_s: float, hz: float, number: int) -> list[HostSample]:

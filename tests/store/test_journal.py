@@ -13,9 +13,10 @@ from msgspec import structs
 from paceline.agent.protocol import HostSample, LinkCount, TaskSample
 from paceline.store.journal import ClockOffset, HostSamples, Journal, TaskAdded, TaskRecords, read
 from paceline.store.paths import RunPaths
+from paceline.store.records import RECORD_DTYPE
 from paceline.store.run import StoredRun
 from paceline.store.seal import seal
-from paceline.store.tables import RECORD_DTYPE, TASK_FIELDS, build
+from paceline.store.tables import TASK_FIELDS, build
 from paceline.store.writer import consolidate
 from paceline.train.recorder import RECORD_BYTES, Kind, Recorder, RecordReader, give_room_back
 from scarce import fill, needs_root, small_disk
@@ -98,7 +99,8 @@ def test_what_there_is_no_room_to_make_tables_of_is_kept_until_there_is(tmp_path
         journal.close()
         (paths.spool / "h1").mkdir(parents=True)
         recorder = Recorder(paths.spool / "h1" / "w0.records")
-        recorder.end_step(5, update=1, loss=0.5)
+        recorder.begin_step()
+        recorder.end_step(update=1, loss=0.5)
         recorder.close()
         if not room_in_spool:
             give_room_back(paths.spool / "h1" / "w0.records")

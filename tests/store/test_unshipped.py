@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from paceline.store.journal import Journal, TaskRecords
 from paceline.store.paths import RunPaths
-from paceline.store.tables import decode
+from paceline.store.records import decode
 from paceline.store.unshipped import unshipped
 from paceline.train.recorder import Kind, Recorder, RecordReader
 

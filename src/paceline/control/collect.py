@@ -6,7 +6,7 @@ from paceline.agent.protocol import Attached, Log, Records, Samples
 from paceline.control.board import Board
 from paceline.control.moment import Moment
 from paceline.store.journal import HostSamples, TaskRecords
-from paceline.store.tables import decode
+from paceline.store.records import decode
 from paceline.store.writer import RunWriter
 
 

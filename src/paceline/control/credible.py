@@ -10,8 +10,8 @@ from pathlib import PurePath
 import msgspec
 
 from paceline.agent import protocol
-from paceline.store.tables import RECORD_DTYPE
 from paceline.train.context import Outcome
+from paceline.train.recorder import RECORD_BYTES
 
 
 def why_incredible(host: str, message: protocol.AgentSays, home: Mapping[str, str]) -> str | None:
@@ -29,7 +29,7 @@ def why_incredible(host: str, message: protocol.AgentSays, home: Mapping[str, st
             | protocol.Log(task)
         ) if home.get(task) != host:
             return f"it speaks of {task!r}, which is not there"
-        case protocol.Records(task, data) if len(data) % RECORD_DTYPE.itemsize:
+        case protocol.Records(task, data) if len(data) % RECORD_BYTES:
             return f"it sends {len(data)} bytes as records of {task}"
         case protocol.TaskSaid(task, protocol.Attached(_, name)) if PurePath(name).name != name or "\0" in name:
             return f"it sends a file of {task} named {name!r}"

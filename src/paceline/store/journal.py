@@ -27,7 +27,9 @@ class ClockOffset(msgspec.Struct, frozen=True, array_like=True, tag=True):
     uncertainty_ns: int
 
 
-class TaskRecords(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class TaskRecords(msgspec.Struct, frozen=True, array_like=True, tag="TaskRecords2"):
+    """The tag changes with the format of a record: one of another version is not to be taken for one of this."""
+
     task: str
     data: bytes
 

@@ -1,6 +1,5 @@
 """Journal entries become the two tables of a run: steps and samples, all times on the run's clock."""
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,14 +9,8 @@ from msgspec import structs
 
 from paceline.agent.protocol import HostSample, LinkCount
 from paceline.store.journal import ClockOffset, Entry, HostSamples, TaskAdded, TaskRecords
-from paceline.train.recorder import FINAL, RECORD_FORMAT, TRACED, Kind
-
-_FIELDS = ("start_ns", "duration_ns", "step", "update", "staleness", "value", "value2", "kind", "flags")
-_NUMPY = {"Q": "<u8", "I": "<u4", "i": "<i4", "f": "<f4", "B": "u1"}
-RECORD_DTYPE = np.dtype(
-    [(name, _NUMPY[code]) for name, code in zip(_FIELDS, re.findall("[A-Za-wyz]", RECORD_FORMAT), strict=True)]
-    + [("pad", "<u2")]
-)
+from paceline.store.records import decode
+from paceline.train.recorder import FINAL, TRACED, Kind
 
 STEPS_SCHEMA: dict[str, Any] = {
     "task": pl.String,
@@ -52,11 +45,6 @@ SAMPLES_SCHEMA: dict[str, Any] = {
     "disk_write_bytes": pl.Int64,
     "tasks": pl.List(pl.Struct(TASK_FIELDS)),
 }
-
-
-def decode(data: bytes) -> np.ndarray:
-    """Records as a structured array; a torn tail is left out."""
-    return np.frombuffer(data, RECORD_DTYPE, count=len(data) // RECORD_DTYPE.itemsize)
 
 
 def build(entries: Iterable[Entry]) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -30,7 +30,10 @@ def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
         if chief:
             chief.begin(updates)
         first = updates if job.synchronous else job.first_step
-        _steps(context, strategy, batches, chief, outcome, first)
+        try:
+            _steps(context, strategy, batches, chief, outcome, first)
+        finally:
+            context.recorder.drop_step()
     else:
         outcome.steps = job.first_step
     # Others may still be at a step of theirs, however long it takes.
@@ -78,7 +81,7 @@ def _steps(
     ahead = strategy if isinstance(strategy, LooksAhead) else None
     recorder.step_number = number = outcome.steps = first
     while True:
-        start = clock_ns()
+        recorder.begin_step()
         with recorder.data:
             if ahead:
                 batch, upcoming = batches.pair_at(number)
@@ -87,9 +90,10 @@ def _steps(
                 batch = batches.at(number)
         step = strategy.step(batch)
         if step.applied:
-            recorder.end_step(start, step.update, step.loss, step.staleness)
+            recorder.end_step(step.update, step.loss, step.staleness)
             outcome.steps += 1
         elif step.more:
+            recorder.drop_step()
             outcome.dropped += 1
         else:
             return
@@ -165,8 +169,7 @@ class Chief:
         """Whether one was left."""
         due = self._checkpoints.announced
         if due:
-            recorder = self._context.recorder
-            with recorder.checkpoint, recorder.aside(Kind.CHECKPOINT):
+            with self._context.recorder.checkpoint():
                 self._checkpoint(update)
             self._checkpoints.made(update, seconds)
         self._announce_checkpoint(update, seconds)

@@ -2,6 +2,9 @@
 
 A task writes; its agent reads the same file and ships what is new. The file is a header and then
 records; the count in the header is raised after a record is whole, so a reader never sees a torn one.
+
+The phases of a step are written with it, in one record: between steps that empty the caches, each write costs
+several times what it costs in a loop of its own.
 """
 
 import mmap
@@ -40,33 +43,40 @@ TRACED = 1
 FINAL = 2
 """Flag: the evaluation after the last update."""
 
-RECORD_FORMAT = "<QQIIiffBBxx"
+INSIDE = (Kind.DATA, Kind.PULL, Kind.COMPUTE, Kind.PUSH, Kind.WAIT, Kind.FUSED)
+"""Phases that the record of a step has room for, one of each."""
+HEAD_FORMAT = "<QQIIiffBBxx"
 """start_ns, duration_ns, step, update, staleness, value, value2, kind, flags"""
-_RECORD = struct.Struct(RECORD_FORMAT)
+INSIDE_FORMAT = "QI"
+"""start_ns, duration_ns: of each phase INSIDE; a start of 0 is none."""
+_RECORD = struct.Struct(HEAD_FORMAT + INSIDE_FORMAT * len(INSIDE))
 RECORD_BYTES = _RECORD.size
-_MAGIC = b"PLREC01\n"
+_MAGIC = b"PLREC02\n"
 _COUNT = struct.Struct("<Q")
 _COUNT_AT = 16
 _ASIDE_AT = 24
 _HEADER_BYTES = 64
-_GROW_RECORDS = 32_768
+_GROW_RECORDS = 16_384
 _pack_record, _pack_count = _RECORD.pack_into, _COUNT.pack_into
+_STEP = int(Kind.STEP)
 _NAN = float("nan")
+_NOTHING_INSIDE = (0,) * (2 * len(INSIDE))
+_NO_STEP = [1] * (2 * len(INSIDE))
+"""In place of what a step's phases took, while there is no step: there is no room in it."""
+_LONG_NS = 50_000_000
+"""A phase that took this long is written at once, so that a step of seconds is not lost as a whole."""
 clock_ns = time.monotonic_ns
 
 
 class Span:
-    """The context manager of one phase; each kind has one, used over and over.
+    """The context manager of one phase; each kind has one, used over and over."""
 
-    It writes its record itself, without a call of `Recorder.write`: most records are phases, and a call is a
-    quarter of what one costs.
-    """
-
-    __slots__ = ("_kind", "_recorder", "_start")
+    __slots__ = ("_kind", "_place", "_recorder", "_start")
 
     def __init__(self, recorder: "Recorder", kind: Kind) -> None:
         self._recorder = recorder
         self._kind = int(kind)
+        self._place = 2 * INSIDE.index(kind)
         self._start = 0
 
     def __enter__(self) -> None:
@@ -76,30 +86,29 @@ class Span:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         start = self._start
-        duration = clock_ns() - start
-        recorder = self._recorder
-        count = recorder._count
-        if count == recorder._capacity:
-            recorder._grow()
-        _pack_record(
-            recorder._map,
-            _HEADER_BYTES + count * RECORD_BYTES,
-            start,
-            duration,
-            recorder.step_number,
-            0,
-            -1,
-            _NAN,
-            _NAN,
-            self._kind,
-            recorder.step_flags,
-        )
-        recorder._count = count + 1
-        _pack_count(recorder._map, _COUNT_AT, count + 1)
+        self.took(start, clock_ns() - start)
+
+    def took(self, start_ns: int, duration_ns: int) -> None:
+        """It was this phase then, and so long."""
+        inside = self._recorder._inside
+        place = self._place
+        if inside[place] or duration_ns >= _LONG_NS:
+            self._recorder.write(self._kind, start_ns, duration_ns)
+        else:
+            inside[place] = start_ns
+            inside[place + 1] = duration_ns
 
 
 class SilentSpan(Span):
-    def __exit__(self, *_: object) -> None:
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def took(self, start_ns: int, duration_ns: int) -> None:
         pass
 
 
@@ -116,12 +125,13 @@ class Recorder:
         self._grow()
         self.step_number = 0
         self.step_flags = 0
+        self._step_start = 0
+        self._inside = _NO_STEP
         self.data = self._span(self, Kind.DATA)
         self.pull = self._span(self, Kind.PULL)
         self.compute = self._span(self, Kind.COMPUTE)
         self.push = self._span(self, Kind.PUSH)
         self.wait = self._span(self, Kind.WAIT)
-        self.checkpoint = self._span(self, Kind.CHECKPOINT)
         self.fused = self._span(self, Kind.FUSED)
 
     def write(
@@ -150,15 +160,57 @@ class Recorder:
             value2,
             kind,
             flags | self.step_flags,
+            *_NOTHING_INSIDE,
         )
         self._count = count + 1
         _pack_count(self._map, _COUNT_AT, count + 1)
 
-    def end_step(self, start_ns: int, update: int, loss: float, staleness: int = -1) -> None:
-        """Close the step that began at `start_ns`; what is recorded from here on belongs to the next."""
-        self.write(Kind.STEP, start_ns, clock_ns() - start_ns, update, staleness, loss)
+    def begin_step(self) -> None:
+        """Phases from here on are of this step."""
+        self._inside = [0] * (2 * len(INSIDE))
+        self._step_start = clock_ns()
+
+    def end_step(self, update: int, loss: float, staleness: int = -1) -> None:
+        """What is recorded from here on belongs to the next."""
+        start = self._step_start
+        duration = clock_ns() - start
+        count = self._count
+        if count == self._capacity:
+            self._grow()
+        _pack_record(
+            self._map,
+            _HEADER_BYTES + count * RECORD_BYTES,
+            start,
+            duration,
+            self.step_number,
+            update,
+            staleness,
+            loss,
+            _NAN,
+            _STEP,
+            self.step_flags,
+            *self._inside,
+        )
+        self._inside = _NO_STEP
+        self._count = count + 1
+        _pack_count(self._map, _COUNT_AT, count + 1)
         self.step_number += 1
         self.step_flags = 0
+
+    def drop_step(self) -> None:
+        """The step, if there is one, does not count; its phases took their time all the same."""
+        inside, self._inside = self._inside, _NO_STEP
+        if inside is not _NO_STEP:
+            for place, kind in enumerate(INSIDE):
+                if inside[2 * place]:
+                    self.write(kind, inside[2 * place], inside[2 * place + 1])
+
+    @contextmanager
+    def checkpoint(self) -> Iterator[None]:
+        start = clock_ns()
+        with self.aside(Kind.CHECKPOINT):
+            yield
+        self.write(Kind.CHECKPOINT, start, clock_ns() - start)
 
     def evaluation(self, start_ns: int, update: int, loss: float, accuracy: float, *, final: bool) -> None:
         self.write(
@@ -211,6 +263,12 @@ class SilentRecorder(Recorder):
 
     def write(self, *_: object, **__: object) -> None:
         pass
+
+    def begin_step(self) -> None:
+        pass
+
+    def end_step(self, update: int, loss: float, staleness: int = -1) -> None:
+        self.step_number += 1
 
 
 class RecordReader:

@@ -11,7 +11,7 @@ from paceline.engines.torch.network import Descent, Network
 from paceline.train.agreement import Agreement
 from paceline.train.checkpoint import Beginning, State
 from paceline.train.context import TaskContext
-from paceline.train.recorder import Kind, clock_ns
+from paceline.train.recorder import clock_ns
 from paceline.train.strategy import Predictor, Step
 from paceline.workloads.parameters import Parameters
 
@@ -44,8 +44,8 @@ class AllReduce:
         self._descent.step()
         end = clock_ns()
         exchange = averaged - self._average_started_ns
-        self._recorder.write(Kind.COMPUTE, start, end - start - exchange)
-        self._recorder.write(Kind.PUSH, self._average_started_ns, exchange)
+        self._recorder.compute.took(start, end - start - exchange)
+        self._recorder.push.took(self._average_started_ns, exchange)
         self._updates += 1
         return Step(loss, self._updates)
 

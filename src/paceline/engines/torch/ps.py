@@ -14,7 +14,7 @@ from paceline.engines.torch.network import Network
 from paceline.engines.torch.wire import Op, Reply, Request
 from paceline.train.checkpoint import State
 from paceline.train.context import TaskContext
-from paceline.train.recorder import Kind, clock_ns
+from paceline.train.recorder import clock_ns
 from paceline.train.strategy import Predictor, Step
 from paceline.workloads.parameters import Parameters, Vector
 
@@ -61,8 +61,8 @@ class ParameterServerWorker:
         # What the server held back for slower workers is waiting, not transfer.
         waited = min(took, max(reply.waited_ns for reply in replies))
         if self._job.synchronous:
-            recorder.write(Kind.WAIT, asked, waited)
-        recorder.write(Kind.PULL, asked + waited, took - waited)
+            recorder.wait.took(asked, waited)
+        recorder.pull.took(asked + waited, took - waited)
         return Step(
             loss,
             self._versions[0],

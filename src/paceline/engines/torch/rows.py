@@ -21,7 +21,7 @@ from paceline.engines.torch.memory import SEGMENT
 from paceline.engines.torch.wire import Buffer, Op, Reply, Request
 from paceline.train.checkpoint import Beginning, State
 from paceline.train.context import TaskContext
-from paceline.train.recorder import Kind, clock_ns
+from paceline.train.recorder import clock_ns
 from paceline.train.strategy import Alone, Predictor, Step
 from paceline.workloads.layers import SparseLinear
 from paceline.workloads.parameters import Parameters, Vector, shards, views
@@ -215,8 +215,8 @@ class RowsWorker:
         # What the server held back for slower workers is waiting, not transfer.
         waited = min(took, max(reply.waited_ns for reply in replies))
         if self._job.synchronous:
-            recorder.write(Kind.WAIT, asked, waited)
-        recorder.write(Kind.PUSH, asked + waited, took - waited)
+            recorder.wait.took(asked, waited)
+        recorder.push.took(asked + waited, took - waited)
         staleness = max(reply.staleness for reply in replies)
         return Step(loss, replies[0].update, staleness, all(r.more for r in replies), replies[0].applied)
 
