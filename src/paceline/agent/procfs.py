@@ -9,6 +9,7 @@ from paceline.agent.runwait import RunWait
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _CHUNK = 65536
+_LONGEST_LINE = 1024
 
 
 class ProcfsHost:
@@ -46,7 +47,6 @@ class ProcfsProcess:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._stat = _open(f"/proc/{pid}/stat")
-        self._statm = _try_open(f"/proc/{pid}/statm")
         self._io = _try_open(f"/proc/{pid}/io")  # not every kernel counts it, nor tells everyone
         self._run_wait = RunWait(pid)
 
@@ -57,7 +57,7 @@ class ProcfsProcess:
         except OSError:
             return None
         ticks = int(fields[11]) + int(fields[12]) + int(fields[13]) + int(fields[14])
-        return ProcessCount(ticks * _TICK_S, self._rss_bytes(), int(fields[17]), *self._disk())
+        return ProcessCount(ticks * _TICK_S, int(fields[21]) * _PAGE_BYTES, int(fields[17]), *self._disk())
 
     def run_wait_s(self) -> float | None:
         return self._run_wait.read()
@@ -71,14 +71,10 @@ class ProcfsProcess:
         return found
 
     def close(self) -> None:
-        for file in (self._stat, self._statm, self._io):
+        for file in (self._stat, self._io):
             if file is not None:
                 os.close(file)
         self._run_wait.close()
-
-    def _rss_bytes(self) -> int:
-        text = _try_read(self._statm)
-        return int(text.split(None, 2)[1]) * _PAGE_BYTES if text else 0
 
     def _disk(self) -> tuple[int, int]:
         text = _try_read(self._io)
@@ -104,12 +100,13 @@ def _try_read(file: int | None) -> bytes:
 
 
 def _read_all(file: int) -> bytes:
-    # The kernel hands out a table of many lines a page at a time.
-    parts: list[bytes] = []
-    size = 0
-    while part := os.pread(file, _CHUNK, size):
-        parts.append(part)
-        size += len(part)
+    # The kernel hands out a table of many lines a page at a time. What ends well before that is all: to ask for more
+    # would have it all made once more.
+    parts = [os.pread(file, _CHUNK, 0)]
+    size = len(parts[0])
+    while len(parts[-1]) > _PAGE_BYTES - _LONGEST_LINE:
+        parts.append(os.pread(file, _CHUNK, size))
+        size += len(parts[-1])
     return b"".join(parts)
 
 

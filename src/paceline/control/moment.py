@@ -12,6 +12,9 @@ from paceline.plan.place import RunPlan
 from paceline.store.result import Status
 from paceline.train.recorder import PHASES, Kind, clock_ns
 
+# Looked up once: members of an enum take their time, and records come all the time.
+_STEP, _EVAL, _KINDS = int(Kind.STEP), int(Kind.EVAL), len(Kind)
+_TIMED = {kind.name.lower(): int(kind) for kind in (*PHASES, Kind.FUSED)}
 _WINDOW_S = 2.0
 STALENESS_BOUNDS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
 """Updates of others that a step may have missed, as upper ends of the classes steps are counted in."""
@@ -96,7 +99,7 @@ class Moment:
         if worker is None or not len(records):
             return
         kinds = records["kind"]
-        steps = records[kinds == Kind.STEP]
+        steps = records[kinds == _STEP]
         if len(steps):
             last = steps[-1]
             worker.steps += len(steps)
@@ -108,7 +111,7 @@ class Moment:
         worker.phases = _shares(seconds)
         plain = records["flags"] == 0
         worker.phase_s = _added(worker.phase_s, seconds if plain.all() else _seconds(records[plain]))
-        evaluations = records[kinds == Kind.EVAL]
+        evaluations = records[kinds == _EVAL]
         if len(evaluations):
             last = evaluations[-1]
             self.evaluation = (int(last["update"]), float(last["value"]), float(last["value2"]))
@@ -145,8 +148,8 @@ def _moved(first: object, last: object) -> int:
 
 
 def _seconds(records: np.ndarray) -> dict[str, float]:
-    by_kind = np.bincount(records["kind"], weights=records["duration_ns"], minlength=max(Kind) + 1)
-    return {kind.name.lower(): float(by_kind[kind]) / 1e9 for kind in (*PHASES, Kind.FUSED) if by_kind[kind]}
+    by_kind = np.bincount(records["kind"], weights=records["duration_ns"], minlength=_KINDS).tolist()
+    return {name: by_kind[kind] / 1e9 for name, kind in _TIMED.items() if by_kind[kind]}
 
 
 def _shares(seconds: dict[str, float]) -> dict[str, float]:

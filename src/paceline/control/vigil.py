@@ -18,6 +18,7 @@ from paceline.train.recorder import Kind
 AGENT_PATIENCE_S = 10.0
 AGENT_LEASE_S = 20.0
 """The agents' own patience with the controller: longer, so that it is the controller who says what went wrong."""
+_STEP = int(Kind.STEP)
 _PING_EVERY_S = 1.0
 _UNSURE_S = 2.5
 """An agent that is silent for so long may be why nothing is heard of its tasks."""
@@ -65,7 +66,7 @@ class Vigil:
             self._watchdog.open(tasks)
 
     def recorded(self, task: str, records: np.ndarray) -> None:
-        steps = records[records["kind"] == Kind.STEP]
+        steps = records[records["kind"] == _STEP]
         self._watchdog.stepped(task, (steps["duration_ns"] / 1e9).tolist())
 
     def aside(self, message: protocol.Aside) -> None:
