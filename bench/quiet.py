@@ -15,16 +15,17 @@ class Stolen:
     cores = 0.0
 
     def __enter__(self) -> "Stolen":
-        self._start_s, self._before_s = time.monotonic(), _stolen_s()
+        self._start_s, self._before_s = time.monotonic(), stolen_s()
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        self.cores = (_stolen_s() - self._before_s) / (time.monotonic() - self._start_s)
+        self.cores = (stolen_s() - self._before_s) / (time.monotonic() - self._start_s)
 
     @property
     def disturbs(self) -> bool:
         return self.cores > MOST_STOLEN
 
 
-def _stolen_s() -> float:
+def stolen_s() -> float:
+    """All that was ever taken away."""
     return float(getattr(psutil.cpu_times(), "steal", 0.0))

@@ -1,7 +1,6 @@
 """The agent of one host: starts tasks, samples the host, ships what was measured. Ends when its stdin closes."""
 
 import argparse
-import math
 import os
 import sys
 import threading
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from paceline.agent import dump
+from paceline.agent import beat, dump
 from paceline.agent.lease import MOST_BETWEEN_LOOKS_S, Lease
 from paceline.agent.protocol import (
     AgentHears,
@@ -31,9 +30,6 @@ from paceline.agent.protocol import (
 )
 from paceline.agent.sampler import Sampler
 from paceline.agent.tasks import RunningTask
-
-SHIP_EVERY_S = 0.8
-"""At most so much is lost with the controller; each shipment costs it a millisecond or more."""
 
 
 class Agent:
@@ -101,29 +97,14 @@ class Agent:
             self._up.send(found)
 
     def _watch_host(self, sample_hz: float) -> None:
-        """Sample at a steady beat; ship in batches, since a message costs more than a sample."""
         try:
-            self._sample_and_ship(1 / sample_hz if sample_hz else math.inf)
+            beat.sample_and_ship(self._sampler, self._ship, self._closing, sample_hz)
         except Exception:
             # An agent that no longer measures must not look alive.
             if not self._closing.is_set():
                 traceback.print_exc()
                 sys.stderr.flush()
                 os._exit(1)
-
-    def _sample_and_ship(self, period: float) -> None:
-        sample_due = ship_due = time.monotonic()
-        waiting: list[HostSample] = []
-        while not self._closing.wait(max(0.0, min(sample_due, ship_due) - time.monotonic())):
-            if time.monotonic() >= sample_due:
-                waiting.append(self._sampler.sample())
-                # A late sample is not made up for: two in a row would tell nothing new.
-                sample_due = max(sample_due + period, time.monotonic())
-            if time.monotonic() >= ship_due:
-                self._ship(waiting)
-                waiting = []
-                ship_due = time.monotonic() + SHIP_EVERY_S
-        self._ship(waiting)
 
     def _ship(self, samples: list[HostSample]) -> None:
         if samples:

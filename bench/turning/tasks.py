@@ -1,0 +1,54 @@
+"""A worker that records only when it is the turn of measuring, and notes how far it is."""
+
+import os
+from pathlib import Path
+from unittest import mock
+
+import msgspec
+
+from bench.quiet import stolen_s
+from bench.turn import SETTLE_NS, TURN_NS, Mark, measured, turn_at
+from paceline.train import recorder
+from paceline.train.recorder import Kind, clock_ns
+
+
+def record_in_turns(notes: Path) -> None:
+    class Here(_InTurns):
+        folder = notes
+
+    mock.patch.object(recorder, "Recorder", Here).start()
+
+
+class _InTurns(recorder.Recorder):
+    folder: Path
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._loud = {name: value for name, value in vars(self).items() if isinstance(value, recorder.Span)}
+        self._silent = {name: recorder.SilentSpan(self, Kind[name.upper()]) for name in self._loud}
+        self._notes = (self.folder / str(os.getpid())).open("wb", buffering=0)
+        self._on, self._turn, self._due_ns = True, 0, 0
+
+    def begin_step(self) -> None:
+        if self._on:
+            super().begin_step()
+
+    def end_step(self, update: int, loss: float, staleness: int = -1) -> None:
+        """Turns change between steps: a thread for it would take the interpreter away in the midst of them."""
+        if self._on:
+            super().end_step(update, loss, staleness)
+        else:
+            self.step_number += 1
+        if (now := clock_ns()) >= self._due_ns:
+            self._note(now)
+            if (turn := turn_at(now)) > self._turn:
+                self._turn, self._due_ns = turn, turn * TURN_NS + SETTLE_NS
+                self._on = measured(turn)
+                # The strategies ask for a phase's span at each step anew.
+                vars(self).update(self._loud if self._on else self._silent)
+            else:
+                self._due_ns = (turn + 1) * TURN_NS
+
+    def _note(self, now: int) -> None:
+        mark = Mark(self._turn, now, self.step_number, self._count, stolen_s())
+        self._notes.write(msgspec.json.encode(mark) + b"\n")
