@@ -60,8 +60,9 @@ _GROW_RECORDS = 16_384
 _pack_record, _pack_count = _RECORD.pack_into, _COUNT.pack_into
 _STEP = int(Kind.STEP)
 _NAN = float("nan")
-_NOTHING_INSIDE = (0,) * (2 * len(INSIDE))
-_NO_STEP = [1] * (2 * len(INSIDE))
+_ROOM = 2 * len(INSIDE)
+_NOTHING_INSIDE = (0,) * _ROOM
+_NO_STEP = [1] * _ROOM
 """In place of what a step's phases took, while there is no step: there is no room in it."""
 _LONG_NS = 50_000_000
 """A phase that took this long is written at once, so that a step of seconds is not lost as a whole."""
@@ -167,7 +168,7 @@ class Recorder:
 
     def begin_step(self) -> None:
         """Phases from here on are of this step."""
-        self._inside = [0] * (2 * len(INSIDE))
+        self._inside = [0] * _ROOM
         self._step_start = clock_ns()
 
     def end_step(self, update: int, loss: float, staleness: int = -1) -> None:
