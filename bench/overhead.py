@@ -1,9 +1,7 @@
 """What measuring costs: turns with and without it inside of the same run."""
 
-from statistics import median
-
 from bench.measure import Pace, console, show
-from bench.turns import Block, in_turns_inside, middle
+from bench.turns import Block, in_turns_inside, interval, slower
 
 _RUN_S = 60
 
@@ -24,14 +22,13 @@ def overhead(rounds: int) -> None:
             raise RuntimeError("the machine below took cores away all the time: nothing can be said of what costs 2 %")
         paces[f"{strategy}, measured"] = Pace(tuple(block.on for block in blocks))
         paces[f"{strategy}, not measured"] = Pace(tuple(block.off for block in blocks))
-        slower = 100 * median(block.slower for block in blocks)
-        claims[f"{strategy}: slow-down in %"] = (slower, f"wanted: 2 at most; {_told(blocks)}")
+        claims[f"{strategy}: slow-down in %"] = (100 * slower(blocks), f"wanted: 2 at most; {_told(blocks)}")
     show("What measuring costs (torch, logreg, batch 100)", paces, claims)
 
 
 def _told(blocks: list[Block]) -> str:
     if not blocks:
         return "no block of turns was undisturbed"
-    slower = [100 * block.slower for block in blocks]
-    least, most = middle(slower)
-    return f"{median(slower):.2f} % slower, at 95 % between {least:.1f} and {most:.1f}, {len(blocks)} blocks of turns"
+    least, most = interval(blocks)
+    sure = f"at 95 % between {100 * least:.1f} and {100 * most:.1f}"
+    return f"{100 * slower(blocks):.2f} % slower, {sure}, {len(blocks)} blocks of turns"

@@ -10,9 +10,17 @@ next, so many short turns tell far more than a few long ones."""
 SETTLE_NS = 25_000_000
 """At the start of a turn there may be something of the one before on the way."""
 BLOCK = 16
-"""Turns, half of them measured: in these eight tenths of a second an agent samples eight times and ships once."""
+"""Turns, half of them measured. In what counts of these, eight tenths of a second, an agent samples eight times and
+ships once, as ever."""
 FOLDER = "PACELINE_BENCH_TURNS"
 """Of the environment: where workers note how far they are."""
+
+
+class Watched(msgspec.Struct, frozen=True):
+    """An agent's work in a turn."""
+
+    turn: int
+    ended_ns: int
 
 
 class Mark(msgspec.Struct, frozen=True):

@@ -1,28 +1,36 @@
-"""An agent that samples and ships only when it is the turn of measuring, then as often as ever."""
+"""An agent that samples and ships only when it is the turn of measuring, then as often as ever, and notes it."""
 
 import os
 import threading
+from pathlib import Path
 from unittest import mock
 
-from bench.turn import BLOCK, SETTLE_NS, next_measured, seconds_until, turn_at
+import msgspec
+
+from bench.turn import BLOCK, SETTLE_NS, Watched, next_measured, seconds_until, turn_at
 from paceline.agent import beat
 from paceline.agent.protocol import HostSample
 from paceline.agent.sampler import Sampler
 from paceline.train.recorder import clock_ns
 
+# Not all at the same moment; well after a worker's mark, and with time to be done within the turn.
+_INTO_S = (SETTLE_NS + 10_000_000) / 1e9 + 0.015 * (os.getpid() % 4)
 
-def watch_in_turns() -> None:
-    mock.patch.object(beat, "sample_and_ship", _sample_and_ship).start()
 
+def watch_in_turns(folder: Path) -> None:
+    notes = (folder / f"agent-{os.getpid()}").open("wb", buffering=0)
 
-def _sample_and_ship(sampler: Sampler, ship: beat.Ship, closing: threading.Event, _hz: float) -> None:
-    # Agents do not all wake at the same moment, and each has time to be done within its turn.
-    into_s = SETTLE_NS / 1e9 + 0.015 * (os.getpid() % 4)
-    turn, waiting = turn_at(clock_ns()), list[HostSample]()
-    shipped = turn // BLOCK
-    while not closing.wait(seconds_until(turn := next_measured(turn), into_s)):
-        waiting.append(sampler.sample())
-        if turn // BLOCK > shipped:
-            ship(waiting)
-            waiting, shipped = [], turn // BLOCK
-    ship(waiting)
+    def sample_and_ship(sampler: Sampler, ship: beat.Ship, closing: threading.Event, _hz: float) -> None:
+        turn, waiting = turn_at(clock_ns()), list[HostSample]()
+        shipped = turn // BLOCK
+        while not closing.wait(seconds_until(turn := next_measured(turn), _INTO_S)):
+            if turn_at(clock_ns()) > turn:
+                continue  # It slept through its turn; there is no making up for it in another.
+            waiting.append(sampler.sample())
+            if turn // BLOCK > shipped:
+                ship(waiting)
+                waiting, shipped = [], turn // BLOCK
+            notes.write(msgspec.json.encode(Watched(turn, clock_ns())) + b"\n")
+        ship(waiting)
+
+    mock.patch.object(beat, "sample_and_ship", sample_and_ship).start()

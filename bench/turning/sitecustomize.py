@@ -15,4 +15,4 @@ if notes := os.environ.get(FOLDER):
     if "paceline.agent" in sys.orig_argv:
         from bench.turning.agents import watch_in_turns
 
-        watch_in_turns()
+        watch_in_turns(Path(notes))

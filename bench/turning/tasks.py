@@ -1,4 +1,4 @@
-"""A worker that records only when it is the turn of measuring, and notes how far it is."""
+"""A worker that records only when it is the turn of measuring, and notes how far it is; a server that does the same."""
 
 import os
 from pathlib import Path
@@ -8,6 +8,7 @@ import msgspec
 
 from bench.quiet import stolen_s
 from bench.turn import SETTLE_NS, TURN_NS, Mark, measured, turn_at
+from paceline.engines.torch import diary
 from paceline.train import recorder
 from paceline.train.recorder import Kind, clock_ns
 
@@ -17,6 +18,7 @@ def record_in_turns(notes: Path) -> None:
         folder = notes
 
     mock.patch.object(recorder, "Recorder", Here).start()
+    mock.patch.object(diary, "Diary", _DiaryInTurns).start()
 
 
 class _InTurns(recorder.Recorder):
@@ -26,7 +28,7 @@ class _InTurns(recorder.Recorder):
         super().__init__(path)
         self._loud = {name: value for name, value in vars(self).items() if isinstance(value, recorder.Span)}
         self._silent = {name: recorder.SilentSpan(self, Kind[name.upper()]) for name in self._loud}
-        self._notes = (self.folder / str(os.getpid())).open("wb", buffering=0)
+        self._notes = (self.folder / f"task-{os.getpid()}").open("wb", buffering=0)
         self._on, self._turn, self._due_ns = True, 0, 0
 
     def begin_step(self) -> None:
@@ -52,3 +54,25 @@ class _InTurns(recorder.Recorder):
     def _note(self, now: int) -> None:
         mark = Mark(self._turn, now, self.step_number, self._count, stolen_s())
         self._notes.write(msgspec.json.encode(mark) + b"\n")
+
+
+class _DiaryInTurns(diary.Diary):
+    """Whose turn it is, it asks only now and then: reading the clock is most of what a diary costs."""
+
+    def __init__(self, recorder: recorder.Recorder) -> None:
+        super().__init__(recorder)
+        self._on, self._calls = True, 0
+
+    def idle(self) -> None:
+        if self._is_on():
+            super().idle()
+
+    def busy(self) -> None:
+        if self._is_on():
+            super().busy()
+
+    def _is_on(self) -> bool:
+        self._calls += 1
+        if self._calls % 16 == 0:
+            self._on = measured(turn_at(clock_ns()))
+        return self._on

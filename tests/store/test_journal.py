@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from paceline.agent.protocol import HostSample, LinkCount, TaskSample
+from paceline.errors import StoreError
 from paceline.store.journal import ClockOffset, HostSamples, Journal, TaskAdded, TaskRecords, read
 from paceline.store.paths import RunPaths
 from paceline.store.records import RECORD_DTYPE
@@ -145,3 +146,10 @@ def test_an_older_journal_is_read_with_what_it_knew(tmp_path: Path) -> None:
     (entry,) = read(tmp_path / "journal")
     assert isinstance(entry, HostSamples)
     assert entry.samples[0].tasks == [TaskSample("w0", 0.5, 9, 3, None)]
+
+
+def test_records_of_an_older_version_are_refused_and_kept(tmp_path: Path) -> None:
+    body = msgspec.msgpack.encode(["TaskRecords", "w0", bytes(40)])
+    (tmp_path / "journal").write_bytes(struct.pack("<II", len(body), zlib.crc32(body)) + body)
+    with pytest.raises(StoreError, match="older version"):
+        list(read(tmp_path / "journal"))

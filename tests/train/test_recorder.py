@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paceline.store import records
 from paceline.store.records import decode
 from paceline.train.recorder import INSIDE, TRACED, Kind, Recorder, RecordReader
 from scarce import needs_root, small_disk
@@ -135,8 +136,13 @@ def test_records_survive_kill_9(tmp_path: Path) -> None:
         "import os, sys, pathlib\n"
         "from paceline.train.recorder import Recorder\n"
         "recorder = Recorder(pathlib.Path(sys.argv[1]))\n"
-        "for _ in range(5000):\n"
+        "for number in range(5000):\n"
+        "    recorder.begin_step()\n"
         "    with recorder.compute: pass\n"
+        "    recorder.end_step(number, 0.5)\n"
+        "recorder.begin_step()\n"
+        "recorder.data.took(1, 1)\n"
+        "recorder.compute.took(2, 10**9)\n"
         "print('written', flush=True)\n"
         "sys.stdin.read()\n"
     )
@@ -148,7 +154,8 @@ def test_records_survive_kill_9(tmp_path: Path) -> None:
     assert child.stdout.readline() == "written\n"
     os.kill(child.pid, signal.SIGKILL)
     child.communicate()
-    assert len(decode(RecordReader(path).new())) == 5000
+    kinds = rows(path)["kind"].tolist()
+    assert kinds == [Kind.COMPUTE, Kind.STEP] * 5000 + [Kind.COMPUTE], "of the step under way, what took long"
 
 
 def test_a_file_that_is_not_records_reads_as_nothing(tmp_path: Path) -> None:
@@ -156,6 +163,39 @@ def test_a_file_that_is_not_records_reads_as_nothing(tmp_path: Path) -> None:
     path.write_bytes(b"garbage" * 100)
     assert RecordReader(path).new() == b""
     assert RecordReader(tmp_path / "missing").new() == b""
+
+
+def test_rows_come_out_the_same_however_many_are_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder(tmp_path / "r")
+    for number in range(11):
+        recorder.begin_step()
+        recorder.data.took(1 + number, number)
+        if number % 3:
+            recorder.push.took(100 + number, number)
+        recorder.end_step(number, 0.5)
+    whole = rows(tmp_path / "r")
+    monkeypatch.setattr(records, "_CHUNK", 4)
+    assert whole.tobytes() == rows(tmp_path / "r").tobytes()
+    assert (whole["kind"] == Kind.DATA).sum() == 11
+
+
+def test_a_step_for_which_there_is_no_room_says_so_also_when_it_is_dropped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder = Recorder(tmp_path / "r")
+    monkeypatch.setattr("paceline.train.recorder._reserve", lambda *_: (_ for _ in ()).throw(OSError(28, "No space")))
+
+    def steps() -> None:
+        try:
+            while True:
+                recorder.begin_step()
+                recorder.data.took(1, 1)
+                recorder.end_step(1, 0.5)
+        finally:
+            recorder.drop_step()
+
+    with pytest.raises(OSError, match="No space"):
+        steps()
 
 
 @needs_root
@@ -173,7 +213,7 @@ def test_a_full_disk_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
         recorder.close()
 
 
-def test_a_phase_costs_less_than_3_microseconds(tmp_path: Path) -> None:
+def test_a_step_with_a_phase_costs_less_than_6_microseconds(tmp_path: Path) -> None:
     """CPU time, the best of several rounds: a busy machine must not fail it."""
     recorder, rounds = Recorder(tmp_path / "r"), []
     for _ in range(7):
@@ -183,5 +223,5 @@ def test_a_phase_costs_less_than_3_microseconds(tmp_path: Path) -> None:
             with recorder.compute:
                 pass
             recorder.end_step(number, 0.5)
-        rounds.append((time.process_time_ns() - start) / 20_000)
-    assert min(rounds) < 3_000
+        rounds.append((time.process_time_ns() - start) / 10_000)
+    assert min(rounds) < 6_000

@@ -47,6 +47,8 @@ class ProcfsProcess:
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self._stat = _open(f"/proc/{pid}/stat")
+        # Of all that tell it, the one that newer kernels count exactly.
+        self._statm = _try_open(f"/proc/{pid}/statm")
         self._io = _try_open(f"/proc/{pid}/io")  # not every kernel counts it, nor tells everyone
         self._run_wait = RunWait(pid)
 
@@ -57,7 +59,7 @@ class ProcfsProcess:
         except OSError:
             return None
         ticks = int(fields[11]) + int(fields[12]) + int(fields[13]) + int(fields[14])
-        return ProcessCount(ticks * _TICK_S, int(fields[21]) * _PAGE_BYTES, int(fields[17]), *self._disk())
+        return ProcessCount(ticks * _TICK_S, self._rss_bytes(), int(fields[17]), *self._disk())
 
     def run_wait_s(self) -> float | None:
         return self._run_wait.read()
@@ -71,10 +73,14 @@ class ProcfsProcess:
         return found
 
     def close(self) -> None:
-        for file in (self._stat, self._io):
+        for file in (self._stat, self._statm, self._io):
             if file is not None:
                 os.close(file)
         self._run_wait.close()
+
+    def _rss_bytes(self) -> int:
+        text = _try_read(self._statm)
+        return int(text.split(None, 2)[1]) * _PAGE_BYTES if text else 0
 
     def _disk(self) -> tuple[int, int]:
         text = _try_read(self._io)

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from paceline.agent.protocol import UNREADABLE, Count, HostSample
+from paceline.errors import StoreError
 from paceline.store.paths import append_whole
 
 _FRAME = struct.Struct("<II")
@@ -30,6 +31,11 @@ class ClockOffset(msgspec.Struct, frozen=True, array_like=True, tag=True):
 class TaskRecords(msgspec.Struct, frozen=True, array_like=True, tag="TaskRecords2"):
     """The tag changes with the format of a record: one of another version is not to be taken for one of this."""
 
+    task: str
+    data: bytes
+
+
+class _OlderTaskRecords(msgspec.Struct, frozen=True, array_like=True, tag="TaskRecords"):
     task: str
     data: bytes
 
@@ -57,8 +63,8 @@ class Journal:
 
 
 def read(path: Path) -> Iterator[Entry]:
-    """Entries up to the first that is torn or damaged."""
-    decoder = msgspec.msgpack.Decoder(Entry)
+    """Entries up to the first that is torn or damaged; StoreError if another version made them."""
+    decoder = msgspec.msgpack.Decoder(Entry | _OlderTaskRecords)
     with path.open("rb") as file:
         left = os.fstat(file.fileno()).st_size
         while len(head := file.read(_FRAME.size)) == _FRAME.size:
@@ -70,6 +76,10 @@ def read(path: Path) -> Iterator[Entry]:
             if len(body) < size or zlib.crc32(body) != checksum:
                 return
             try:
-                yield decoder.decode(body)
+                entry = decoder.decode(body)
             except UNREADABLE:
                 return
+            if isinstance(entry, _OlderTaskRecords):
+                what = f"{path.parent} was cut short under an older version of Paceline"
+                raise StoreError(f"{what}: read it once with that one")
+            yield entry

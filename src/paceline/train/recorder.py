@@ -4,7 +4,7 @@ A task writes; its agent reads the same file and ships what is new. The file is 
 records; the count in the header is raised after a record is whole, so a reader never sees a torn one.
 
 The phases of a step are written with it, in one record: between steps that empty the caches, each write costs
-several times what it costs in a loop of its own.
+several times what it costs in a loop of its own. So a step that is killed takes its short phases along.
 """
 
 import mmap
@@ -205,13 +205,16 @@ class Recorder:
             for place, kind in enumerate(INSIDE):
                 if inside[2 * place]:
                     self.write(kind, inside[2 * place], inside[2 * place + 1])
+        self.step_flags = 0
 
     @contextmanager
     def checkpoint(self) -> Iterator[None]:
         start = clock_ns()
-        with self.aside(Kind.CHECKPOINT):
-            yield
-        self.write(Kind.CHECKPOINT, start, clock_ns() - start)
+        try:
+            with self.aside(Kind.CHECKPOINT):
+                yield
+        finally:
+            self.write(Kind.CHECKPOINT, start, clock_ns() - start)
 
     def evaluation(self, start_ns: int, update: int, loss: float, accuracy: float, *, final: bool) -> None:
         self.write(
@@ -233,11 +236,12 @@ class Recorder:
         self._file.close()
 
     def _grow(self) -> None:
-        self._capacity += _GROW_RECORDS
-        size = _HEADER_BYTES + self._capacity * RECORD_BYTES
+        capacity = self._capacity + _GROW_RECORDS
+        size = _HEADER_BYTES + capacity * RECORD_BYTES
         _reserve(self._file.fileno(), size)
         # The old mapping is dropped, not closed: nothing else refers to it.
         self._map = mmap.mmap(self._file.fileno(), size)
+        self._capacity = capacity
 
 
 def _reserve(file: int, size: int) -> None:
