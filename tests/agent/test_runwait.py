@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import pytest
+from bench.quiet import stolen_s
 
 from paceline.agent import sampler as sampler_module
 from paceline.agent.counters import Links, ProcessCount
@@ -95,19 +96,20 @@ def test_busy_processes_on_one_core_wait_while_the_others_run(start: Start) -> N
     for name, worker in workers.items():
         assert said(worker) == "ready"
         sampler.add(name, worker.pid)
-    before = run_waits(sampler)
+    before, stolen_before_s = run_waits(sampler), stolen_s()
     for worker in workers.values():
         tell(worker)
     clocks = {name: [float(word) for word in said(worker).split()] for name, worker in workers.items()}
-    after = run_waits(sampler)
+    after, lost_s = run_waits(sampler), stolen_s() - stolen_before_s
 
     wall_s, cpu_s = (sum(clock[i] for clock in clocks.values()) for i in (0, 1))
     share = (sum(after.values()) - sum(before.values())) / wall_s
     # Each of three has the core a third of the time, or less if others are on it as well.
     assert 2 / 3 - 0.08 < share < 1
-    assert share == pytest.approx(1 - cpu_s / wall_s, abs=0.04)
+    # What the machine below took away while one was on the core is neither work nor waiting in line.
+    assert share == pytest.approx(1 - cpu_s / wall_s, abs=0.04 + lost_s / wall_s)
     for name, (wall, cpu) in clocks.items():
-        assert after[name] - before[name] == pytest.approx(wall - cpu, rel=0.1)
+        assert after[name] - before[name] == pytest.approx(wall - cpu, abs=0.1 * (wall - cpu) + lost_s)
 
 
 @linux

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from bench.quiet import Stolen
 
 from paceline.control import links
 from paceline.control.links import Capacity, capacities
@@ -19,12 +20,22 @@ def plan(**fields: object) -> RunPlan:
     return place(spec, catalog())
 
 
+_TRIES = 5
+"""Whose cores are taken away cannot fill a link."""
+
+
 @pytest.mark.netns
 def test_a_limited_link_is_found_out_and_the_others_are_faster(tmp_path: Path) -> None:
     """100 Mbit/s are 12.5 MB/s, less the headers; a link between namespaces is as fast as memory."""
     wanted = [HostRequest(name="h1"), HostRequest(name="h2", link_bits_s=10**8), HostRequest(name="h3")]
     with NetnsHosts().open("test-links", wanted) as hosts:
-        found = links.measure(hosts, tmp_path / "scratch")
+        for _ in range(_TRIES):
+            with Stolen() as stolen:
+                found = links.measure(hosts, tmp_path / "scratch")
+            if not stolen.disturbs:
+                break
+        else:
+            pytest.skip(f"the machine below took cores away each of {_TRIES} times")
     assert set(found) == {"h1", "h2", "h3"}
     for slow in (found["h2"].tx_mb_s, found["h2"].rx_mb_s):
         assert slow == pytest.approx(12.0, rel=0.1)
