@@ -47,7 +47,8 @@ class _InTurns(recorder.Recorder):
                 self._turn, self._due_ns = turn, turn * TURN_NS + SETTLE_NS
                 self._on = measured(turn)
                 # The strategies ask for a phase's span at each step anew.
-                vars(self).update(self._loud if self._on else self._silent)
+                for name, span in (self._loud if self._on else self._silent).items():
+                    setattr(self, name, span)
             else:
                 self._due_ns = (turn + 1) * TURN_NS
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from paceline.train.recorder import Kind, clock_ns
+from paceline.train.recorder import EVAL, STEP, clock_ns
 
-_STEP, _EVAL = int(Kind.STEP), int(Kind.EVAL)
 _POINTS_A_WRITE = 10
 _BETWEEN_WRITES_S = 4.0
 """A curve needs no more points, and the controller must stay light."""
@@ -52,12 +51,12 @@ class Board:
             return
         records = np.concatenate(self._waiting)
         self._waiting = []
-        steps = records[records["kind"] == _STEP]
+        steps = records[records["kind"] == STEP]
         if len(steps):
             for record in steps[sorted(set(np.linspace(0, len(steps) - 1, _POINTS_A_WRITE).astype(int).tolist()))]:
                 self._write(record, **{self._outcome: float(record["value"])})
             self._pace(steps[-1])
-        for record in records[records["kind"] == _EVAL]:
+        for record in records[records["kind"] == EVAL]:
             values = {"eval/loss": float(record["value"]), "eval/accuracy": float(record["value2"])}
             self._write(record, **{tag: value for tag, value in values.items() if not math.isnan(value)})
         self._file.flush()

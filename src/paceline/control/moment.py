@@ -10,10 +10,8 @@ import numpy as np
 from paceline.agent.protocol import HostSample
 from paceline.plan.place import RunPlan
 from paceline.store.result import Status
-from paceline.train.recorder import PHASES, Kind, clock_ns
+from paceline.train.recorder import EVAL, PHASES, STEP, Kind, clock_ns
 
-# Looked up once: members of an enum take their time, and records come all the time.
-_STEP, _EVAL, _KINDS = int(Kind.STEP), int(Kind.EVAL), len(Kind)
 _TIMED = {kind.name.lower(): int(kind) for kind in (*PHASES, Kind.FUSED)}
 _WINDOW_S = 2.0
 STALENESS_BOUNDS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
@@ -99,7 +97,7 @@ class Moment:
         if worker is None or not len(records):
             return
         kinds = records["kind"]
-        steps = records[kinds == _STEP]
+        steps = records[kinds == STEP]
         if len(steps):
             last = steps[-1]
             worker.steps += len(steps)
@@ -111,7 +109,7 @@ class Moment:
         worker.phases = _shares(seconds)
         plain = records["flags"] == 0
         worker.phase_s = _added(worker.phase_s, seconds if plain.all() else _seconds(records[plain]))
-        evaluations = records[kinds == _EVAL]
+        evaluations = records[kinds == EVAL]
         if len(evaluations):
             last = evaluations[-1]
             self.evaluation = (int(last["update"]), float(last["value"]), float(last["value2"]))
@@ -148,7 +146,7 @@ def _moved(first: object, last: object) -> int:
 
 
 def _seconds(records: np.ndarray) -> dict[str, float]:
-    by_kind = np.bincount(records["kind"], weights=records["duration_ns"], minlength=_KINDS).tolist()
+    by_kind = np.bincount(records["kind"], weights=records["duration_ns"], minlength=len(Kind)).tolist()
     return {name: by_kind[kind] / 1e9 for name, kind in _TIMED.items() if by_kind[kind]}
 
 

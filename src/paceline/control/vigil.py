@@ -13,12 +13,11 @@ from paceline.control.cluster import Cluster
 from paceline.control.watchdog import ASIDE_S, Stalled, Watchdog
 from paceline.plan.place import RunPlan
 from paceline.store.writer import RunWriter
-from paceline.train.recorder import Kind
+from paceline.train.recorder import STEP
 
 AGENT_PATIENCE_S = 10.0
 AGENT_LEASE_S = 20.0
 """The agents' own patience with the controller: longer, so that it is the controller who says what went wrong."""
-_STEP = int(Kind.STEP)
 _PING_EVERY_S = 1.0
 _UNSURE_S = 2.5
 """An agent that is silent for so long may be why nothing is heard of its tasks."""
@@ -66,7 +65,7 @@ class Vigil:
             self._watchdog.open(tasks)
 
     def recorded(self, task: str, records: np.ndarray) -> None:
-        steps = records[records["kind"] == _STEP]
+        steps = records[records["kind"] == STEP]
         self._watchdog.stepped(task, (steps["duration_ns"] / 1e9).tolist())
 
     def aside(self, message: protocol.Aside) -> None:

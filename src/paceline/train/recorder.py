@@ -11,7 +11,7 @@ import mmap
 import os
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
@@ -36,6 +36,8 @@ class Kind(IntEnum):
     """How long a server was busy, from `start` to the next such record."""
 
 
+# As plain numbers: members of an enum take their time, and records come all the time.
+STEP, EVAL = int(Kind.STEP), int(Kind.EVAL)
 PHASES = tuple(kind for kind in Kind if kind <= Kind.CHECKPOINT)
 
 TRACED = 1
@@ -58,7 +60,6 @@ _ASIDE_AT = 24
 _HEADER_BYTES = 64
 _GROW_RECORDS = 16_384
 _pack_record, _pack_count = _RECORD.pack_into, _COUNT.pack_into
-_STEP = int(Kind.STEP)
 _NAN = float("nan")
 _ROOM = 2 * len(INSIDE)
 _NOTHING_INSIDE = (0,) * _ROOM
@@ -145,6 +146,7 @@ class Recorder:
         value: float = _NAN,
         value2: float = _NAN,
         flags: int = 0,
+        inside: Sequence[int] = _NOTHING_INSIDE,
     ) -> None:
         count = self._count
         if count == self._capacity:
@@ -161,7 +163,7 @@ class Recorder:
             value2,
             kind,
             flags | self.step_flags,
-            *_NOTHING_INSIDE,
+            *inside,
         )
         self._count = count + 1
         _pack_count(self._map, _COUNT_AT, count + 1)
@@ -174,27 +176,8 @@ class Recorder:
     def end_step(self, update: int, loss: float, staleness: int = -1) -> None:
         """What is recorded from here on belongs to the next."""
         start = self._step_start
-        duration = clock_ns() - start
-        count = self._count
-        if count == self._capacity:
-            self._grow()
-        _pack_record(
-            self._map,
-            _HEADER_BYTES + count * RECORD_BYTES,
-            start,
-            duration,
-            self.step_number,
-            update,
-            staleness,
-            loss,
-            _NAN,
-            _STEP,
-            self.step_flags,
-            *self._inside,
-        )
+        self.write(STEP, start, clock_ns() - start, update, staleness, loss, inside=self._inside)
         self._inside = _NO_STEP
-        self._count = count + 1
-        _pack_count(self._map, _COUNT_AT, count + 1)
         self.step_number += 1
         self.step_flags = 0
 
@@ -268,12 +251,6 @@ class SilentRecorder(Recorder):
 
     def write(self, *_: object, **__: object) -> None:
         pass
-
-    def begin_step(self) -> None:
-        pass
-
-    def end_step(self, update: int, loss: float, staleness: int = -1) -> None:
-        self.step_number += 1
 
 
 class RecordReader:
