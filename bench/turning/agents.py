@@ -9,7 +9,6 @@ import msgspec
 
 from bench.turn import BLOCK, SETTLE_NS, Watched, next_measured, seconds_until, turn_at
 from paceline.agent import beat
-from paceline.agent.protocol import HostSample
 from paceline.agent.sampler import Sampler
 from paceline.train.recorder import clock_ns
 
@@ -21,16 +20,17 @@ def watch_in_turns(folder: Path) -> None:
     notes = (folder / f"agent-{os.getpid()}").open("wb", buffering=0)
 
     def sample_and_ship(sampler: Sampler, ship: beat.Ship, closing: threading.Event, _hz: float) -> None:
-        turn, waiting = turn_at(clock_ns()), list[HostSample]()
+        beat.interrupt_nobody()
+        turn = turn_at(clock_ns())
         shipped = turn // BLOCK
         while not closing.wait(seconds_until(turn := next_measured(turn), _INTO_S)):
             if turn_at(clock_ns()) > turn:
                 continue  # It slept through its turn; there is no making up for it in another.
-            waiting.append(sampler.sample())
+            sampler.look()
             if turn // BLOCK > shipped:
-                ship(waiting)
-                waiting, shipped = [], turn // BLOCK
+                ship(sampler.samples())
+                shipped = turn // BLOCK
             notes.write(msgspec.json.encode(Watched(turn, clock_ns())) + b"\n")
-        ship(waiting)
+        ship(sampler.samples())
 
     mock.patch.object(beat, "sample_and_ship", sample_and_ship).start()

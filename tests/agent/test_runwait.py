@@ -10,10 +10,11 @@ import pytest
 from bench.quiet import stolen_s
 
 from paceline.agent import sampler as sampler_module
-from paceline.agent.counters import Links, ProcessCount
+from paceline.agent.counters import Later, Links, ProcessCount
 from paceline.agent.portable import PortableHost
 from paceline.agent.protocol import LinkCount, TaskSample
 from paceline.agent.sampler import Sampler
+from samples import sample_of
 from talk import said, tell
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts it")
@@ -81,10 +82,10 @@ def start() -> Iterator[Start]:
 
 def run_waits(sampler: Sampler) -> dict[str, float]:
     """As a look at all threads this moment finds them."""
-    names = [task.task for task in sampler.sample().tasks]
+    names = [task.task for task in sample_of(sampler).tasks]
     for name in names:
         sampler.settle(name)
-    found = {task.task: task.run_wait_s for task in sampler.sample().tasks}
+    found = {task.task: task.run_wait_s for task in sample_of(sampler).tasks}
     assert None not in found.values()
     return {name: waited or 0.0 for name, waited in found.items()}
 
@@ -135,7 +136,7 @@ def test_what_threads_and_children_waited_stays_after_their_end(start: Start, sc
     sampler.add("w0", worker.pid)
     assert said(worker) == "burnt"
     (alive,) = run_waits(sampler).values()
-    cpu_s = sampler.sample().cpu_s
+    cpu_s = sample_of(sampler).cpu_s
     assert alive > 0.8 * cpu_s  # twice as much if all three begin at once and nobody else is on the core
     tell(worker)
     assert said(worker) == "left"
@@ -150,10 +151,10 @@ def test_what_threads_and_children_waited_stays_after_their_end(start: Start, sc
 def test_where_the_system_does_not_say_there_is_nothing() -> None:
     sampler = Sampler(PortableHost())
     sampler.add("w0", os.getpid())
-    (task,) = sampler.sample().tasks
+    (task,) = sample_of(sampler).tasks
     assert task.run_wait_s is None
     sampler.settle("w0")
-    assert sampler.sample().tasks[0].run_wait_s is None
+    assert sample_of(sampler).tasks[0].run_wait_s is None
 
 
 class Counting:
@@ -162,17 +163,17 @@ class Counting:
     def __init__(self) -> None:
         self.looks, self.pid = 0, 1
 
-    def cores_busy_s(self) -> list[float]:
-        return []
+    def cores_busy_s(self) -> Later[list[float]]:
+        return list
 
-    def links(self) -> Links:
-        return Links(LinkCount(), LinkCount())
+    def links(self) -> Later[Links]:
+        return lambda: Links(LinkCount(), LinkCount())
 
     def process(self, _pid: int) -> "Counting":
         return self
 
-    def read(self) -> ProcessCount:
-        return ProcessCount(0.0, 0, 1, 0, 0)
+    def read(self) -> Later[ProcessCount]:
+        return lambda: ProcessCount(0.0, 0, 1, 0, 0)
 
     def run_wait_s(self) -> float:
         self.looks += 1
@@ -191,7 +192,7 @@ def test_threads_are_looked_at_once_a_second_and_before_the_end(monkeypatch: pyt
     sampler.add("w0", 1)
     beats = iter(range(10**12, 2 * 10**12, 100_000_000))
     monkeypatch.setattr(sampler_module, "time", SimpleNamespace(monotonic_ns=lambda: next(beats)))
-    seen = [sampler.sample().tasks for _ in range(20)]
+    seen = [sample_of(sampler).tasks for _ in range(20)]
     assert seen == [[TaskSample("w0", 0.0, 0, 1, 1.0)]] * 10 + [[TaskSample("w0", 0.0, 0, 1, 2.0)]] * 10
     sampler.settle("w0")
     sampler.settle("never there")

@@ -22,6 +22,7 @@ from paceline.agent.protocol import HostSample, LinkCount
 from paceline.agent.sampler import Sampler
 from paceline.hosts.kind import HostRequest
 from paceline.hosts.netns import NetnsHost, NetnsHosts, enter
+from samples import sample_of
 from talk import said, tell
 
 # Every script says one line when it is done, and then waits to be told to end.
@@ -50,7 +51,9 @@ THREADS = (
 SAMPLE = """
 import msgspec
 from paceline.agent.sampler import Sampler
-print(msgspec.json.encode(Sampler().sample()).decode())
+sampler = Sampler()
+sampler.look()
+print(msgspec.json.encode(sampler.samples()[0]).decode())
 """
 
 Start = Callable[[str], "subprocess.Popen[str]"]
@@ -94,7 +97,7 @@ def test_cpu_is_what_the_process_itself_counts(counters: HostCounters, start: St
     worker = start(BURN)
     sampler.add("w0", worker.pid)
     used_s = float(said(worker))
-    sample = sampler.sample()
+    sample = sample_of(sampler)
     assert [task.task for task in sample.tasks] == ["w0"]
     assert sample.tasks[0].cpu_s == pytest.approx(used_s, rel=0.05)
     assert sample.cpu_s == sample.tasks[0].cpu_s
@@ -105,10 +108,10 @@ def test_what_a_removed_task_used_stays_in_the_total(counters: HostCounters, sta
     first = start(BURN)
     said(first)
     sampler.add("w0", first.pid)
-    before = sampler.sample()
+    before = sample_of(sampler)
     end(first)
     sampler.remove("w0")
-    after = sampler.sample()
+    after = sample_of(sampler)
     assert after.tasks == []
     assert after.memory_bytes == 0
     assert after.cpu_s >= before.cpu_s > 0.9
@@ -116,7 +119,31 @@ def test_what_a_removed_task_used_stays_in_the_total(counters: HostCounters, sta
     second = start(BURN)
     said(second)
     sampler.add("w0", second.pid)
-    assert sampler.sample().cpu_s == pytest.approx(2.0, rel=0.1)
+    assert sample_of(sampler).cpu_s == pytest.approx(2.0, rel=0.1)
+
+
+def test_a_sample_is_of_when_it_was_taken_and_not_of_when_it_was_asked_for(
+    counters: HostCounters, start: Start
+) -> None:
+    sampler = Sampler(counters)
+    worker = start(f"import sys{WAIT}")
+    assert said(worker) == "done"
+    sampler.add("w0", worker.pid)
+    sampler.look()
+    burning = start(BURN)
+    said(burning)
+    sampler.add("w1", burning.pid)
+    sampler.look()
+    sampler.remove("w0")
+    end(burning)
+    sampler.look()
+    one, two, three = sampler.samples()
+    assert sampler.samples() == []
+    assert [[task.task for task in sample.tasks] for sample in (one, two, three)] == [["w0"], ["w0", "w1"], ["w1"]]
+    assert one.t_ns < two.t_ns < three.t_ns
+    assert one.cpu_s < 0.5 < 0.9 < two.cpu_s <= three.cpu_s
+    assert sum(two.cores_busy_s) - sum(one.cores_busy_s) > 0.9
+    assert three.memory_bytes == 0 < two.memory_bytes
 
 
 def test_children_count_for_their_task_alive_and_after(counters: HostCounters, start: Start) -> None:
@@ -124,12 +151,12 @@ def test_children_count_for_their_task_alive_and_after(counters: HostCounters, s
     worker = start(BURN_IN_CHILD)
     assert said(worker) == "child burnt"
     sampler.add("w0", worker.pid)
-    alive = sampler.sample().tasks[0]
+    alive = sample_of(sampler).tasks[0]
     assert alive.cpu_s == pytest.approx(0.5, abs=0.15)
     assert alive.threads == 2
     tell(worker)
     assert said(worker) == "child gone"
-    gone = sampler.sample().tasks[0]
+    gone = sample_of(sampler).tasks[0]
     assert gone.cpu_s == pytest.approx(alive.cpu_s, abs=0.1)
     assert gone.cpu_s >= alive.cpu_s
     assert gone.threads == 1
@@ -141,7 +168,7 @@ def test_memory_threads_and_disk(counters: HostCounters, start: Start, tmp_path:
     worker = start(f"{THREADS}\n{script}{WAIT}")
     assert said(worker) == "done"
     sampler.add("w0", worker.pid)
-    sample = sampler.sample()
+    sample = sample_of(sampler)
     assert sample.tasks[0].threads == 50
     assert 50_000_000 < sample.memory_bytes < 150_000_000
     assert sample.memory_bytes == sample.tasks[0].rss_bytes
@@ -155,23 +182,23 @@ def test_a_task_that_ended_is_no_error(counters: HostCounters, start: Start) -> 
     worker = start(f"import sys{WAIT}")
     assert said(worker) == "done"
     sampler.add("w0", worker.pid)
-    before = sampler.sample()
+    before = sample_of(sampler)
     end(worker)
-    after = sampler.sample()
+    after = sample_of(sampler)
     assert after.cpu_s == before.cpu_s
     assert after.memory_bytes == 0
     sampler.add("w1", worker.pid)
-    assert [task.task for task in sampler.sample().tasks] == ["w0"]
+    assert [task.task for task in sample_of(sampler).tasks] == ["w0"]
     sampler.remove("w0")
     sampler.remove("never there")
-    assert sampler.sample().tasks == []
+    assert sample_of(sampler).tasks == []
 
 
 def test_a_busy_core_shows(counters: HostCounters, start: Start) -> None:
     sampler = Sampler(counters)
-    before = sampler.sample()
+    before = sample_of(sampler)
     said(start(BURN))
-    after = sampler.sample()
+    after = sample_of(sampler)
     assert len(after.cores_busy_s) == psutil.cpu_count()
     busy_s = sum(after.cores_busy_s) - sum(before.cores_busy_s)
     elapsed_s = (after.t_ns - before.t_ns) / 1e9
@@ -235,5 +262,5 @@ def test_sampling_ten_times_a_second_costs_under_a_hundredth_of_a_core(
     monkeypatch.setattr(sampler_module, "time", SimpleNamespace(monotonic_ns=lambda: next(beats)))
     before_s = time.process_time()
     for _ in range(200):
-        sampler.sample()
+        sample_of(sampler)
     assert (time.process_time() - before_s) / (200 * 0.1) < 0.01

@@ -1,8 +1,13 @@
 """What a host can be asked for its counters; one answer for Linux, one for every other system."""
 
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from paceline.agent.protocol import LinkCount
+
+T = TypeVar("T")
+Later: TypeAlias = Callable[[], T]
+"""Read now; what it says is made out when there is time: many at once cost a fraction of as many one by one."""
 
 
 class Links(NamedTuple):
@@ -23,7 +28,7 @@ class ProcessCount(NamedTuple):
 class ProcessCounters(Protocol):
     pid: int
 
-    def read(self) -> ProcessCount | None:
+    def read(self) -> Later[ProcessCount] | None:
         """None once the process is gone."""
         ...
 
@@ -39,9 +44,9 @@ class ProcessCounters(Protocol):
 
 
 class HostCounters(Protocol):
-    def cores_busy_s(self) -> list[float]: ...
+    def cores_busy_s(self) -> Later[list[float]]: ...
 
-    def links(self) -> Links: ...
+    def links(self) -> Later[Links]: ...
 
     def process(self, pid: int) -> ProcessCounters | None:
         """None if there is no such process."""

@@ -2,26 +2,26 @@
 
 import psutil
 
-from paceline.agent.counters import Links, ProcessCount
+from paceline.agent.counters import Later, Links, ProcessCount
 from paceline.agent.protocol import LinkCount
 
 _NOT_BUSY = ("idle", "iowait", "guest", "guest_nice")  # guest time is in user already
 
 
 class PortableHost:
-    def cores_busy_s(self) -> list[float]:
-        return [
-            sum(seconds for kind, seconds in core._asdict().items() if kind not in _NOT_BUSY)
-            for core in psutil.cpu_times(percpu=True)
+    def cores_busy_s(self) -> Later[list[float]]:
+        cores = psutil.cpu_times(percpu=True)
+        return lambda: [
+            sum(seconds for kind, seconds in core._asdict().items() if kind not in _NOT_BUSY) for core in cores
         ]
 
-    def links(self) -> Links:
+    def links(self) -> Later[Links]:
         external, loopback = [0, 0, 0, 0], [0, 0, 0, 0]
         for name, count in psutil.net_io_counters(pernic=True, nowrap=False).items():
             total = loopback if name.startswith("lo") else external
             values = (count.bytes_recv, count.bytes_sent, count.packets_recv, count.packets_sent)
             total[:] = [before + more for before, more in zip(total, values, strict=True)]
-        return Links(LinkCount(*external), LinkCount(*loopback))
+        return lambda: Links(LinkCount(*external), LinkCount(*loopback))
 
     def process(self, pid: int) -> "PortableProcess | None":
         try:
@@ -35,7 +35,7 @@ class PortableProcess:
         self.pid = pid
         self._process = psutil.Process(pid)
 
-    def read(self) -> ProcessCount | None:
+    def read(self) -> Later[ProcessCount] | None:
         try:
             with self._process.oneshot():
                 cpu = self._process.cpu_times()
@@ -46,7 +46,7 @@ class PortableProcess:
             return None
         # Where the system does not tell of children (macOS, Windows) psutil says 0.
         cpu_s = cpu.user + cpu.system + cpu.children_user + cpu.children_system
-        return ProcessCount(cpu_s, rss_bytes, threads, read_bytes, write_bytes)
+        return lambda: ProcessCount(cpu_s, rss_bytes, threads, read_bytes, write_bytes)
 
     def run_wait_s(self) -> None:
         """Only Linux counts it."""

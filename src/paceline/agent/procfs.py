@@ -1,8 +1,9 @@
 """Counters of a Linux host, read from /proc through files that stay open: a fraction of psutil's cost."""
 
 import os
+from functools import partial
 
-from paceline.agent.counters import Links, ProcessCount
+from paceline.agent.counters import Later, Links, ProcessCount
 from paceline.agent.protocol import LinkCount
 from paceline.agent.runwait import RunWait
 
@@ -19,20 +20,11 @@ class ProcfsHost:
         self._stat = _open("/proc/stat")
         self._dev = _open("/proc/self/net/dev")
 
-    def cores_busy_s(self) -> list[float]:
-        # The first line is the sum of all cores; theirs follow, and nothing after them matters.
-        lines = _read_all(self._stat).split(b"\ncpu")[1:]
-        return [_busy_ticks(line) * _TICK_S for line in lines]
+    def cores_busy_s(self) -> Later[list[float]]:
+        return partial(_cores_busy_s, _read_all(self._stat))
 
-    def links(self) -> Links:
-        external, loopback = [0, 0, 0, 0], [0, 0, 0, 0]
-        for line in _read_all(self._dev).splitlines()[2:]:
-            name, _, counts = line.partition(b":")
-            fields = counts.split()
-            total = loopback if name.lstrip().startswith(b"lo") else external
-            for position, field in enumerate((0, 8, 1, 9)):
-                total[position] += int(fields[field])
-        return Links(LinkCount(*external), LinkCount(*loopback))
+    def links(self) -> Later[Links]:
+        return partial(_links, _read_all(self._dev))
 
     def process(self, pid: int) -> "ProcfsProcess | None":
         try:
@@ -52,14 +44,12 @@ class ProcfsProcess:
         self._io = _try_open(f"/proc/{pid}/io")  # not every kernel counts it, nor tells everyone
         self._run_wait = RunWait(pid)
 
-    def read(self) -> ProcessCount | None:
+    def read(self) -> Later[ProcessCount] | None:
         try:
-            # The name before ')' may hold anything; fields are numbered from the state, as in proc(5) less 3.
-            fields = os.pread(self._stat, 4096, 0).rpartition(b")")[2].split()
+            stat = os.pread(self._stat, 4096, 0)
         except OSError:
             return None
-        ticks = int(fields[11]) + int(fields[12]) + int(fields[13]) + int(fields[14])
-        return ProcessCount(ticks * _TICK_S, self._rss_bytes(), int(fields[17]), *self._disk())
+        return partial(_process_count, stat, _try_read(self._statm), _try_read(self._io))
 
     def run_wait_s(self) -> float | None:
         return self._run_wait.read()
@@ -77,14 +67,6 @@ class ProcfsProcess:
             if file is not None:
                 os.close(file)
         self._run_wait.close()
-
-    def _rss_bytes(self) -> int:
-        text = _try_read(self._statm)
-        return int(text.split(None, 2)[1]) * _PAGE_BYTES if text else 0
-
-    def _disk(self) -> tuple[int, int]:
-        text = _try_read(self._io)
-        return (_after(b"\nread_bytes: ", text), _after(b"\nwrite_bytes: ", text)) if text else (0, 0)
 
 
 def _open(path: str) -> int:
@@ -114,6 +96,31 @@ def _read_all(file: int) -> bytes:
         parts.append(os.pread(file, _CHUNK, size))
         size += len(parts[-1])
     return b"".join(parts)
+
+
+def _cores_busy_s(stat: bytes) -> list[float]:
+    # The first line is the sum of all cores; theirs follow, and nothing after them matters.
+    return [_busy_ticks(line) * _TICK_S for line in stat.split(b"\ncpu")[1:]]
+
+
+def _links(dev: bytes) -> Links:
+    external, loopback = [0, 0, 0, 0], [0, 0, 0, 0]
+    for line in dev.splitlines()[2:]:
+        name, _, counts = line.partition(b":")
+        fields = counts.split()
+        total = loopback if name.lstrip().startswith(b"lo") else external
+        for position, field in enumerate((0, 8, 1, 9)):
+            total[position] += int(fields[field])
+    return Links(LinkCount(*external), LinkCount(*loopback))
+
+
+def _process_count(stat: bytes, statm: bytes, io: bytes) -> ProcessCount:
+    # The name before ')' may hold anything; fields are numbered from the state, as in proc(5) less 3.
+    fields = stat.rpartition(b")")[2].split()
+    ticks = int(fields[11]) + int(fields[12]) + int(fields[13]) + int(fields[14])
+    rss_bytes = int(statm.split(None, 2)[1]) * _PAGE_BYTES if statm else 0
+    disk = (_after(b"\nread_bytes: ", io), _after(b"\nwrite_bytes: ", io)) if io else (0, 0)
+    return ProcessCount(ticks * _TICK_S, rss_bytes, int(fields[17]), *disk)
 
 
 def _busy_ticks(line: bytes) -> int:

@@ -3,12 +3,15 @@
 import sys
 import threading
 import time
+from typing import NamedTuple
 
-from paceline.agent.counters import HostCounters, ProcessCount, ProcessCounters
+from paceline.agent.counters import HostCounters, Later, Links, ProcessCount, ProcessCounters
 from paceline.agent.protocol import HostSample, TaskSample
 
 _CHILDREN_EVERY_NS = 2_000_000_000  # looking for children is slow, and most tasks have none
 _RUN_WAIT_EVERY_NS = 1_000_000_000  # it means a look at every thread, and frameworks have many
+
+_NOTHING = ProcessCount(0.0, 0, 0, 0, 0)
 
 
 class Sampler:
@@ -17,7 +20,9 @@ class Sampler:
     def __init__(self, counters: HostCounters | None = None) -> None:
         self._counters = counters or counters_of_this_system()
         self._tasks: dict[str, _Task] = {}
-        self._gone = ProcessCount(0.0, 0, 0, 0, 0)
+        self._gone = _NOTHING
+        self._looks: list[_Look] = []
+        self._samples: list[HostSample] = []
         self._lock = threading.Lock()
 
     def add(self, task: str, pid: int) -> None:
@@ -39,34 +44,65 @@ class Sampler:
             if task in self._tasks:
                 self._tasks[task].look_at_threads()
 
-    def sample(self) -> HostSample:
+    def look(self) -> None:
+        """Read all counters, for one sample more."""
         with self._lock:
             t_ns = time.monotonic_ns()
-            counts = {name: task.count(self._counters, t_ns) for name, task in self._tasks.items()}
-            waits = {name: task.run_wait_s(t_ns) for name, task in self._tasks.items()}
-            total = _sum([self._gone, *counts.values()])
-        links = self._counters.links()
+            tasks = {name: task.look(self._counters, t_ns) for name, task in self._tasks.items()}
+            self._looks.append(_Look(t_ns, tasks, self._counters.links(), self._counters.cores_busy_s()))
+
+    def samples(self) -> list[HostSample]:
+        """One for each look since the last call."""
+        with self._lock:
+            self._make_out()
+            found, self._samples = self._samples, []
+        return found
+
+    def _make_out(self) -> None:
+        self._samples += [self._sample(look) for look in self._looks]
+        self._looks = []
+
+    def _sample(self, look: "_Look") -> HostSample:
+        counts = {name: self._tasks[name].count(seen.own_and_children) for name, seen in look.tasks.items()}
+        total, links = _sum([self._gone, *counts.values()]), look.links()
         return HostSample(
-            t_ns=t_ns,
+            t_ns=look.t_ns,
             cpu_s=total.cpu_s,
-            cores_busy_s=self._counters.cores_busy_s(),
+            cores_busy_s=look.cores_busy_s(),
             memory_bytes=total.rss_bytes,
             external=links.external,
             loopback=links.loopback,
             disk_read_bytes=total.read_bytes,
             disk_write_bytes=total.write_bytes,
             tasks=[
-                TaskSample(name, count.cpu_s, count.rss_bytes, count.threads, waits[name])
+                TaskSample(name, count.cpu_s, count.rss_bytes, count.threads, look.tasks[name].run_wait_s)
                 for name, count in counts.items()
             ],
         )
 
     def _forget(self, name: str) -> None:
+        self._make_out()  # What was seen so far is told with it.
         task = self._tasks.pop(name, None)
         if task:
-            last = task.count(self._counters, 0)
+            last = task.count(task.look(self._counters, 0).own_and_children)
             self._gone = _sum([self._gone, last])._replace(rss_bytes=0, threads=0)
             task.close()
+
+
+class _Seen(NamedTuple):
+    """Of a task."""
+
+    own_and_children: list[Later[ProcessCount]]
+    run_wait_s: float | None
+
+
+class _Look(NamedTuple):
+    """All that was read for a sample."""
+
+    t_ns: int
+    tasks: dict[str, _Seen]
+    links: Later[Links]
+    cores_busy_s: Later[list[float]]
 
 
 class _Task:
@@ -76,17 +112,22 @@ class _Task:
         self._process = process
         self._children: dict[int, ProcessCounters] = {}
         self._look_again_ns = 0
-        self._last = ProcessCount(0.0, 0, 0, 0, 0)
+        self._last = _NOTHING
         self._look_at_threads_ns = 0
         self._run_wait_s: float | None = None
         self._gone_run_wait_s = 0.0
 
-    def count(self, counters: HostCounters, t_ns: int) -> ProcessCount:
+    def look(self, counters: HostCounters, t_ns: int) -> _Seen:
         own = self._process.read()
         if own and t_ns >= self._look_again_ns:  # once it is gone, its number may be another's
             self._look_again_ns = t_ns + _CHILDREN_EVERY_NS
             self._find_children(counters)
-        now = _sum([count for count in (own, *(child.read() for child in self._children.values())) if count])
+        readings = (own, *(child.read() for child in self._children.values()))
+        return _Seen([reading for reading in readings if reading], self._waited_s(t_ns))
+
+    def count(self, readings: list[Later[ProcessCount]]) -> ProcessCount:
+        """To be called in the order in which they were read."""
+        now = _sum([reading() for reading in readings])
         last = self._last
         self._last = ProcessCount(
             max(now.cpu_s, last.cpu_s),
@@ -97,13 +138,6 @@ class _Task:
         )
         return self._last
 
-    def run_wait_s(self, t_ns: int) -> float | None:
-        """As of the last look at its threads, which may be a second ago."""
-        if t_ns >= self._look_at_threads_ns:
-            self._look_at_threads_ns = t_ns + _RUN_WAIT_EVERY_NS
-            self.look_at_threads()
-        return self._run_wait_s
-
     def look_at_threads(self) -> None:
         waits_s = [process.run_wait_s() for process in (self._process, *self._children.values())]
         told_s = [wait_s for wait_s in waits_s if wait_s is not None]
@@ -113,6 +147,13 @@ class _Task:
     def close(self) -> None:
         for process in (self._process, *self._children.values()):
             process.close()
+
+    def _waited_s(self, t_ns: int) -> float | None:
+        """As of the last look at its threads, which may be a second ago."""
+        if t_ns >= self._look_at_threads_ns:
+            self._look_at_threads_ns = t_ns + _RUN_WAIT_EVERY_NS
+            self.look_at_threads()
+        return self._run_wait_s
 
     def _find_children(self, counters: HostCounters) -> None:
         found = self._process.children()
@@ -136,4 +177,4 @@ def counters_of_this_system() -> HostCounters:
 
 
 def _sum(counts: list[ProcessCount]) -> ProcessCount:
-    return ProcessCount(*map(sum, zip(*counts, strict=True))) if counts else ProcessCount(0.0, 0, 0, 0, 0)
+    return ProcessCount(*map(sum, zip(*counts, strict=True))) if counts else _NOTHING
