@@ -21,6 +21,10 @@ def record_in_turns(notes: Path) -> None:
     mock.patch.object(diary, "Diary", _DiaryInTurns).start()
 
 
+# Not by super(), which takes a while itself, and only when it is the turn of measuring.
+_end_step, _idle, _busy = recorder.Recorder.end_step, diary.Diary.idle, diary.Diary.busy
+
+
 class _InTurns(recorder.Recorder):
     folder: Path
 
@@ -31,18 +35,14 @@ class _InTurns(recorder.Recorder):
         self._notes = (self.folder / f"task-{os.getpid()}").open("wb", buffering=0)
         self._on, self._turn, self._due_ns = True, 0, 0
 
-    def begin_step(self) -> None:
-        if self._on:
-            super().begin_step()
-
-    def end_step(self, update: int, loss: float, staleness: int = -1) -> None:
+    def end_step(self, end_ns: int, update: int, loss: float, staleness: int = -1) -> None:
         """Turns change between steps: a thread for it would take the interpreter away in the midst of them."""
         if self._on:
-            super().end_step(update, loss, staleness)
+            _end_step(self, end_ns, update, loss, staleness)
         else:
             self.step_number += 1
-        if (now := clock_ns()) >= self._due_ns:
-            self._note(now)
+        if end_ns >= self._due_ns:
+            self._note(now := clock_ns())
             if (turn := turn_at(now)) > self._turn:
                 self._turn, self._due_ns = turn, turn * TURN_NS + SETTLE_NS
                 self._on = measured(turn)
@@ -53,7 +53,7 @@ class _InTurns(recorder.Recorder):
                 self._due_ns = (turn + 1) * TURN_NS
 
     def _note(self, now: int) -> None:
-        mark = Mark(self._turn, now, self.step_number, self._count, stolen_s())
+        mark = Mark(self._turn, now, self.step_number, 8 * self._next // recorder.RECORD_BYTES, stolen_s())
         self._notes.write(msgspec.json.encode(mark) + b"\n")
 
 
@@ -66,11 +66,11 @@ class _DiaryInTurns(diary.Diary):
 
     def idle(self) -> None:
         if self._is_on():
-            super().idle()
+            _idle(self)
 
     def busy(self) -> None:
         if self._is_on():
-            super().busy()
+            _busy(self)
 
     def _is_on(self) -> bool:
         self._calls += 1

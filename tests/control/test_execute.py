@@ -27,7 +27,7 @@ from paceline.spec.sweep import expand
 from paceline.store.journal import Journal
 from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
-from paceline.train.recorder import Recorder, RecordReader
+from paceline.train.recorder import Recorder, RecordReader, clock_ns
 
 DATA = Ready(paths=("", "", "", ""), source="none", synthetic=True)
 
@@ -133,8 +133,8 @@ def steps(folder: Path, count: int = 3) -> bytes:
     """Records of quick steps."""
     recorder = Recorder(folder / "records")
     for number in range(count):
-        recorder.begin_step()
-        recorder.end_step(number + 1, 0.5)
+        recorder.step_start_ns = clock_ns()
+        recorder.end_step(clock_ns(), number + 1, 0.5)
     return RecordReader(folder / "records").new()
 
 

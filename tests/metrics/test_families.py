@@ -16,7 +16,7 @@ from paceline.pipeline import catalog
 from paceline.plan.place import RunPlan, place
 from paceline.spec.load import experiment
 from paceline.spec.sweep import expand
-from paceline.store.records import ROW_DTYPE
+from paceline.store.records import RECORD_DTYPE
 from paceline.train.recorder import FINAL, TRACED, Kind
 
 
@@ -36,10 +36,10 @@ def served(sweep: SweepState) -> Scrape:
 
 def records(*rows: tuple[Kind, float, Mapping[str, float]]) -> np.ndarray:
     """(kind, seconds, other fields) each."""
-    made = np.zeros(len(rows), ROW_DTYPE)
+    made = np.zeros(len(rows), RECORD_DTYPE)
     made["staleness"] = -1
     for record, (kind, seconds, fields) in zip(made, rows, strict=True):
-        record["kind"], record["duration_ns"] = kind, round(seconds * 1e9)
+        record["kind"], record["end_ns"] = kind, round(seconds * 1e9)
         for name, value in fields.items():
             record[name] = value
     return made

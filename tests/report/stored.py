@@ -117,17 +117,20 @@ def _chunk(numbers: "np.ndarray[Any, Any]", length: float, *, chief: bool, worke
     offset = 0
     for kind, seconds in SECONDS.items():
         lasted = int(seconds * length / STEP_S * 1e9)
-        inside = records["inside"][:, INSIDE.index(kind)]
-        inside["start_ns"], inside["duration_ns"] = begun + offset, lasted
+        if kind is Kind.DATA:
+            records["data_end_ns"] = begun + lasted
+        else:
+            inside = records["inside"][:, INSIDE.index(kind)]
+            inside[:, 0], inside[:, 1] = begun + offset, begun + offset + lasted
         offset += lasted
-    records["kind"], records["start_ns"], records["duration_ns"] = Kind.STEP, begun, int(length * 1e9)
+    records["kind"], records["start_ns"], records["end_ns"] = Kind.STEP, begun, begun + int(length * 1e9)
     records["step"], records["update"] = numbers, (numbers + 1) * workers
     records["staleness"] = numbers % workers
     records["value"] = 2.0 / np.sqrt(1 + numbers)
     if chief:
         tests = records[EVAL_EVERY - 1 :: EVAL_EVERY].copy()
-        tests["kind"], tests["duration_ns"], tests["value2"] = Kind.EVAL, 1000, 1 - tests["value"] / 2
-        tests["inside"] = 0
+        tests["kind"], tests["end_ns"] = Kind.EVAL, tests["start_ns"] + 1000
+        tests["value2"], tests["inside"], tests["data_end_ns"] = 1 - tests["value"] / 2, 0, 0
         records = np.concatenate([records, tests])
     return records.tobytes()
 

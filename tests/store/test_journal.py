@@ -19,7 +19,7 @@ from paceline.store.run import StoredRun
 from paceline.store.seal import seal
 from paceline.store.tables import TASK_FIELDS, build
 from paceline.store.writer import consolidate
-from paceline.train.recorder import RECORD_BYTES, Kind, Recorder, RecordReader, give_room_back
+from paceline.train.recorder import RECORD_BYTES, WORDS, Kind, Recorder, RecordReader, clock_ns, give_room_back
 from scarce import fill, needs_root, small_disk
 
 
@@ -29,6 +29,13 @@ def sample(t_ns: int) -> HostSample:
 
 def test_the_two_descriptions_of_a_record_agree() -> None:
     assert RECORD_DTYPE.itemsize == RECORD_BYTES
+    places = {name: place for name, (_, place, *_) in (RECORD_DTYPE.fields or {}).items()}
+    at = {name: 8 * word for word, name in enumerate(WORDS)}
+    assert places["inside"] == at["pull_ns"]
+    assert (places["kind"], places["flags"]) == (at["kind_and_flags"], at["kind_and_flags"] + 1)
+    assert {name: at[name] for name in places.keys() & at.keys()} == {
+        name: places[name] for name in (*WORDS[:3], "step", "update", "staleness", "value", "value2")
+    }
 
 
 def test_entries_become_tables_on_the_runs_clock(tmp_path: Path) -> None:
@@ -100,8 +107,8 @@ def test_what_there_is_no_room_to_make_tables_of_is_kept_until_there_is(tmp_path
         journal.close()
         (paths.spool / "h1").mkdir(parents=True)
         recorder = Recorder(paths.spool / "h1" / "w0.records")
-        recorder.begin_step()
-        recorder.end_step(update=1, loss=0.5)
+        recorder.step_start_ns = clock_ns()
+        recorder.end_step(clock_ns(), update=1, loss=0.5)
         recorder.close()
         if not room_in_spool:
             give_room_back(paths.spool / "h1" / "w0.records")
@@ -148,8 +155,9 @@ def test_an_older_journal_is_read_with_what_it_knew(tmp_path: Path) -> None:
     assert entry.samples[0].tasks == [TaskSample("w0", 0.5, 9, 3, None)]
 
 
-def test_records_of_an_older_version_are_refused_and_kept(tmp_path: Path) -> None:
-    body = msgspec.msgpack.encode(["TaskRecords", "w0", bytes(40)])
+@pytest.mark.parametrize("tag", ["TaskRecords", "TaskRecords2"])
+def test_records_of_an_older_version_are_refused_and_kept(tmp_path: Path, tag: str) -> None:
+    body = msgspec.msgpack.encode([tag, "w0", bytes(40)])
     (tmp_path / "journal").write_bytes(struct.pack("<II", len(body), zlib.crc32(body)) + body)
     with pytest.raises(StoreError, match="older version"):
         list(read(tmp_path / "journal"))

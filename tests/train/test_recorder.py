@@ -1,9 +1,11 @@
+import itertools
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 
 from paceline.store import records
 from paceline.store.records import decode
-from paceline.train.recorder import INSIDE, TRACED, Kind, Recorder, RecordReader
+from paceline.train.recorder import INSIDE, NONE, TRACED, Kind, Recorder, RecordReader, clock_ns
 from scarce import needs_root, small_disk
 
 
@@ -25,12 +27,11 @@ def rows(path: Path) -> np.ndarray:
 def test_what_is_recorded_can_be_read_while_it_grows(tmp_path: Path) -> None:
     recorder, reader = Recorder(tmp_path / "r"), RecordReader(tmp_path / "r")
     assert reader.new() == b""
-    recorder.begin_step()
-    with recorder.data:
-        pass
+    recorder.step_start_ns = clock_ns()
+    recorder.data_end_ns = clock_ns()
     with recorder.compute:
         pass
-    recorder.end_step(update=7, loss=0.25, staleness=3)
+    recorder.end_step(clock_ns(), update=7, loss=0.25, staleness=3)
     first = decode(reader.new())
     assert [Kind(kind) for kind in first["kind"]] == [Kind.DATA, Kind.COMPUTE, Kind.STEP]
     assert (first["step"] == 0).all()
@@ -44,7 +45,7 @@ def test_what_is_recorded_can_be_read_while_it_grows(tmp_path: Path) -> None:
     assert reader.new() == b""
 
 
-phases = st.tuples(st.sampled_from(INSIDE), st.integers(1, 2**63), st.integers(0, 10**11))
+phases = st.tuples(st.sampled_from((*INSIDE, Kind.FUSED)), st.integers(1, 2**62), st.integers(0, 10**11))
 
 
 @given(st.lists(st.tuples(st.lists(phases, max_size=9), st.booleans()), max_size=6))
@@ -55,12 +56,12 @@ def test_all_phases_of_all_steps_are_told_whether_they_fit_or_not(made: list[tup
         expected = []
         for number, (took, counts) in enumerate(made):
             recorder.step_number = number
-            recorder.begin_step()
+            recorder.step_start_ns = clock_ns()
             for kind, start, duration in took:
                 getattr(recorder, kind.name.lower()).took(start, duration)
                 expected.append((number, kind, start, duration))
             if counts:
-                recorder.end_step(number, 0.5)
+                recorder.end_step(clock_ns(), number, 0.5)
             else:
                 recorder.drop_step()
         found = rows(Path(folder) / "r")
@@ -69,21 +70,50 @@ def test_all_phases_of_all_steps_are_told_whether_they_fit_or_not(made: list[tup
     assert (found["kind"] == Kind.STEP).sum() == sum(counts for _, counts in made)
 
 
+stretches = st.none() | st.tuples(st.integers(1, 2**62), st.integers(0, 10**11))
+
+
+@given(st.lists(st.tuples(st.tuples(*[stretches] * len(INSIDE)), st.integers(0, 10**8), st.booleans()), max_size=6))
+def test_what_a_strategy_read_off_the_clock_is_told_like_what_spans_tell(made: list[Any]) -> None:
+    """Short steps and long ones, that count or not."""
+    with tempfile.TemporaryDirectory() as folder:
+        recorder = Recorder(Path(folder) / "r")
+        expected = []
+        for number, (took, data_ns, counts) in enumerate(made):
+            recorder.step_number, recorder.step_start_ns, recorder.data_end_ns = number, 10**9, 10**9 + data_ns
+            expected.append((number, Kind.DATA, 10**9, data_ns))
+            told = [(start, start + lasted) for start, lasted in (one or NONE for one in took)]
+            recorder.phases = tuple(itertools.chain(*told))
+            expected += [(number, kind, *one) for kind, one in zip(INSIDE, took, strict=True) if one]
+            if counts:
+                recorder.end_step(10**9 + 77, number, 0.5, staleness=2)
+                expected.append((number, Kind.STEP, 10**9, 77))
+            else:
+                recorder.drop_step()
+        number = recorder.step_number
+        with recorder.push:
+            pass
+        found = rows(Path(folder) / "r")
+    assert sorted(found[["step", "kind", "start_ns", "duration_ns"]][:-1].tolist()) == sorted(expected)
+    assert set(found["staleness"][found["kind"] == Kind.STEP]) <= {2}
+    assert found[["step", "kind"]][-1].item() == (number, Kind.PUSH), "between steps"
+
+
 def test_a_long_phase_is_told_before_its_step_is_over(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "r")
-    recorder.begin_step()
-    recorder.data.took(5, 1000)
+    recorder.step_start_ns = clock_ns()
+    recorder.pull.took(5, 1000)
     recorder.compute.took(6, 10**9)
     assert rows(tmp_path / "r")["kind"].tolist() == [Kind.COMPUTE]
 
 
 def test_phases_are_told_in_the_order_of_their_kinds_with_the_flags_of_their_step(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "r")
-    recorder.begin_step()
+    recorder.step_start_ns = clock_ns()
     recorder.push.took(7, 2)
     recorder.wait.took(5, 0)
     recorder.step_flags = TRACED
-    recorder.end_step(1, 0.5)
+    recorder.end_step(clock_ns(), 1, 0.5)
     found = rows(tmp_path / "r")
     assert found["kind"].tolist() == [Kind.PUSH, Kind.WAIT, Kind.STEP]
     assert found["flags"].tolist() == [TRACED] * 3
@@ -114,12 +144,19 @@ def test_what_is_no_step_can_be_seen_while_it_lasts(tmp_path: Path) -> None:
     assert seen() is None
 
 
+def test_a_loss_too_large_for_a_table_is_infinite_there(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "r")
+    recorder.step_start_ns = clock_ns()
+    recorder.end_step(clock_ns(), 1, -1e300)
+    assert rows(tmp_path / "r")["value"].tolist() == [-np.inf]
+
+
 def test_flags_belong_to_one_step(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "r")
     for update, flags in ((1, TRACED), (2, 0)):
-        recorder.begin_step()
+        recorder.step_start_ns = clock_ns()
         recorder.step_flags |= flags
-        recorder.end_step(update, 0.0)
+        recorder.end_step(clock_ns(), update, 0.0)
     assert decode(RecordReader(tmp_path / "r").new())["flags"].tolist() == [TRACED, 0]
 
 
@@ -134,14 +171,14 @@ def test_the_file_grows_past_its_first_size(tmp_path: Path) -> None:
 def test_records_survive_kill_9(tmp_path: Path) -> None:
     program = (
         "import os, sys, pathlib\n"
-        "from paceline.train.recorder import Recorder\n"
+        "from paceline.train.recorder import Recorder, clock_ns\n"
         "recorder = Recorder(pathlib.Path(sys.argv[1]))\n"
         "for number in range(5000):\n"
-        "    recorder.begin_step()\n"
+        "    recorder.step_start_ns = clock_ns()\n"
         "    with recorder.compute: pass\n"
-        "    recorder.end_step(number, 0.5)\n"
-        "recorder.begin_step()\n"
-        "recorder.data.took(1, 1)\n"
+        "    recorder.end_step(clock_ns(), number, 0.5)\n"
+        "recorder.step_start_ns = clock_ns()\n"
+        "recorder.pull.took(1, 1)\n"
         "recorder.compute.took(2, 10**9)\n"
         "print('written', flush=True)\n"
         "sys.stdin.read()\n"
@@ -168,11 +205,11 @@ def test_a_file_that_is_not_records_reads_as_nothing(tmp_path: Path) -> None:
 def test_rows_come_out_the_same_however_many_are_read_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(tmp_path / "r")
     for number in range(11):
-        recorder.begin_step()
-        recorder.data.took(1 + number, number)
+        recorder.step_start_ns = clock_ns()
+        recorder.data_end_ns = clock_ns()
         if number % 3:
             recorder.push.took(100 + number, number)
-        recorder.end_step(number, 0.5)
+        recorder.end_step(clock_ns(), number, 0.5)
     whole = rows(tmp_path / "r")
     monkeypatch.setattr(records, "_CHUNK", 4)
     assert whole.tobytes() == rows(tmp_path / "r").tobytes()
@@ -188,9 +225,9 @@ def test_a_step_for_which_there_is_no_room_says_so_also_when_it_is_dropped(
     def steps() -> None:
         try:
             while True:
-                recorder.begin_step()
-                recorder.data.took(1, 1)
-                recorder.end_step(1, 0.5)
+                recorder.step_start_ns = clock_ns()
+                recorder.data_end_ns = clock_ns()
+                recorder.end_step(clock_ns(), 1, 0.5)
         finally:
             recorder.drop_step()
 
@@ -213,15 +250,27 @@ def test_a_full_disk_is_an_error_and_not_a_crash(tmp_path: Path) -> None:
         recorder.close()
 
 
-def test_a_step_with_a_phase_costs_less_than_6_microseconds(tmp_path: Path) -> None:
+def by_span(recorder: Recorder) -> None:
+    with recorder.compute:
+        pass
+
+
+def by_the_clock(recorder: Recorder) -> None:
+    start = clock_ns()
+    recorder.phases = (0, 0, start, clock_ns(), 0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("compute", [by_span, by_the_clock])
+def test_a_step_with_a_phase_costs_less_than_6_microseconds(
+    tmp_path: Path, compute: Callable[[Recorder], None]
+) -> None:
     """CPU time, the best of several rounds: a busy machine must not fail it."""
     recorder, rounds = Recorder(tmp_path / "r"), []
     for _ in range(7):
         start = time.process_time_ns()
         for number in range(10_000):
-            recorder.begin_step()
-            with recorder.compute:
-                pass
-            recorder.end_step(number, 0.5)
+            recorder.step_start_ns = recorder.data_end_ns = clock_ns()
+            compute(recorder)
+            recorder.end_step(clock_ns(), number, 0.5)
         rounds.append((time.process_time_ns() - start) / 10_000)
     assert min(rounds) < 6_000

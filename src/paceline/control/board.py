@@ -62,14 +62,14 @@ class Board:
         self._file.flush()
 
     def _pace(self, last: Any) -> None:
-        end, step = int(last["start_ns"] + last["duration_ns"]), int(last["step"])
+        end, step = int(last["end_ns"]), int(last["step"])
         if self._last and end > self._last[0]:
             self._write(last, steps_per_s=(step - self._last[1]) / (end - self._last[0]) * 1e9)
         self._last = (end, step)
 
     def _write(self, record: Any, **values: float) -> None:
         summary = self._summary(value=[self._summary.Value(tag=tag, simple_value=v) for tag, v in values.items()])
-        wall = int(record["start_ns"] + record["duration_ns"]) / 1e9 + self._wall_minus_monotonic
+        wall = int(record["end_ns"]) / 1e9 + self._wall_minus_monotonic
         self._records.write(
             self._event(wall_time=wall, step=int(record["update"]), summary=summary).SerializeToString()
         )

@@ -6,7 +6,7 @@ from paceline.agent.protocol import Attached, Log, Records, Samples
 from paceline.control.board import Board
 from paceline.control.moment import Moment
 from paceline.store.journal import HostSamples, TaskRecords
-from paceline.store.records import decode
+from paceline.store.records import as_written
 from paceline.store.writer import RunWriter
 
 
@@ -19,9 +19,9 @@ class Collector:
         }
 
     def records(self, message: Records) -> np.ndarray:
-        """Keeps them; returns them decoded."""
+        """Keeps them; returns them as they were written: to make rows of them has time until the run is over."""
         self._writer.add(TaskRecords(message.task, message.data))
-        records = decode(message.data)
+        records = as_written(message.data)
         self.moment.add_records(message.task, records)
         if board := self._boards.get(message.task):
             with self._writer.keeping():

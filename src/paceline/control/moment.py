@@ -9,6 +9,7 @@ import numpy as np
 
 from paceline.agent.protocol import HostSample
 from paceline.plan.place import RunPlan
+from paceline.store.records import spent_ns
 from paceline.store.result import Status
 from paceline.train.recorder import EVAL, PHASES, STEP, Kind, clock_ns
 
@@ -103,7 +104,7 @@ class Moment:
             worker.steps += len(steps)
             worker.next_step = int(last["step"]) + 1
             worker.update, worker.loss = int(last["update"]), float(last["value"])
-            self._set_pace(worker, int(last["start_ns"] + last["duration_ns"]))
+            self._set_pace(worker, int(last["end_ns"]))
             _count_staleness(worker, steps["staleness"])
         seconds = _seconds(records)
         worker.phases = _shares(seconds)
@@ -146,7 +147,7 @@ def _moved(first: object, last: object) -> int:
 
 
 def _seconds(records: np.ndarray) -> dict[str, float]:
-    by_kind = np.bincount(records["kind"], weights=records["duration_ns"], minlength=len(Kind)).tolist()
+    by_kind = spent_ns(records).tolist()
     return {name: by_kind[kind] / 1e9 for name, kind in _TIMED.items() if by_kind[kind]}
 
 

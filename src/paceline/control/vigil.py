@@ -66,7 +66,7 @@ class Vigil:
 
     def recorded(self, task: str, records: np.ndarray) -> None:
         steps = records[records["kind"] == STEP]
-        self._watchdog.stepped(task, (steps["duration_ns"] / 1e9).tolist())
+        self._watchdog.stepped(task, (steps["end_ns"] - steps["start_ns"]) / 1e9)
 
     def aside(self, message: protocol.Aside) -> None:
         self._watchdog.aside(message.task, message.what)

@@ -42,7 +42,7 @@ class _Worker:
 
     def stepped(self, durations_s: Sequence[float], now_s: float) -> None:
         self.steps += len(durations_s)
-        self._durations_s.extend(durations_s[-_RECENT_STEPS:])
+        self._durations_s.extend(map(float, durations_s[-_RECENT_STEPS:]))
         self.moved_s = now_s
 
     def allowed_s(self, first_step_s: float, aside_s: float) -> float:

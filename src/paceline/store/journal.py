@@ -28,16 +28,20 @@ class ClockOffset(msgspec.Struct, frozen=True, array_like=True, tag=True):
     uncertainty_ns: int
 
 
-class TaskRecords(msgspec.Struct, frozen=True, array_like=True, tag="TaskRecords2"):
+class TaskRecords(msgspec.Struct, frozen=True, array_like=True, tag="TaskRecords3"):
     """The tag changes with the format of a record: one of another version is not to be taken for one of this."""
 
     task: str
     data: bytes
 
 
-class _OlderTaskRecords(msgspec.Struct, frozen=True, array_like=True, tag="TaskRecords"):
+class _OldTaskRecords(msgspec.Struct, frozen=True, array_like=True, tag="TaskRecords"):
     task: str
     data: bytes
+
+
+class _OldTaskRecords2(_OldTaskRecords, frozen=True, array_like=True, tag="TaskRecords2"):
+    pass
 
 
 class HostSamples(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -64,7 +68,7 @@ class Journal:
 
 def read(path: Path) -> Iterator[Entry]:
     """Entries up to the first that is torn or damaged; StoreError if another version made them."""
-    decoder = msgspec.msgpack.Decoder(Entry | _OlderTaskRecords)
+    decoder = msgspec.msgpack.Decoder(Entry | _OldTaskRecords | _OldTaskRecords2)
     with path.open("rb") as file:
         left = os.fstat(file.fileno()).st_size
         while len(head := file.read(_FRAME.size)) == _FRAME.size:
@@ -79,7 +83,7 @@ def read(path: Path) -> Iterator[Entry]:
                 entry = decoder.decode(body)
             except UNREADABLE:
                 return
-            if isinstance(entry, _OlderTaskRecords):
+            if isinstance(entry, _OldTaskRecords):
                 what = f"{path.parent} was cut short under an older version of Paceline"
                 raise StoreError(f"{what}: read it once with that one")
             yield entry

@@ -1,59 +1,84 @@
 """What a task recorded, as rows: one for each phase, step, evaluation."""
 
-import re
-
 import numpy as np
 
-from paceline.train.recorder import HEAD_FORMAT, INSIDE, INSIDE_FORMAT
+from paceline.train.recorder import INSIDE, WORDS, Kind
 
-_NUMPY = {"Q": "<u8", "I": "<u4", "i": "<i4", "f": "<f4", "B": "u1"}
-
-
-def _fields(names: str, layout: str) -> list[tuple[str, str]]:
-    codes = re.findall("[A-Za-wyz]", layout)
-    return [(name, _NUMPY[code]) for name, code in zip(names.split(), codes, strict=True)]
-
-
-ROW_DTYPE = np.dtype(_fields("start_ns duration_ns step update staleness value value2 kind flags", HEAD_FORMAT))
 RECORD_DTYPE = np.dtype(
     [
-        *((name, ROW_DTYPE[name]) for name in ROW_DTYPE.names or ()),
-        ("pad", "<u2"),
-        ("inside", _fields("start_ns duration_ns", INSIDE_FORMAT), len(INSIDE)),
+        *((name, "<u8") for name in WORDS[:3]),
+        ("inside", "<u8", (len(INSIDE), 2)),
+        *((name, "<i8") for name in ("step", "update", "staleness")),
+        ("kind", "u1"),
+        ("flags", "u1"),
+        ("pad", "V6"),
+        *((name, "<f8") for name in ("value", "value2")),
     ]
 )
-"""As `train.recorder` writes it: a step has its phases inside."""
+"""As `train.recorder` writes its WORDS: a step has its phases inside."""
+ROW_DTYPE = np.dtype(
+    [
+        *((name, "<u8") for name in ("start_ns", "duration_ns")),
+        *((name, "<u4") for name in ("step", "update")),
+        ("staleness", "<i4"),
+        *((name, "<f4") for name in ("value", "value2")),
+        *((name, "u1") for name in ("kind", "flags")),
+    ]
+)
+_KEPT = ("step", "update", "staleness", "value", "value2", "kind", "flags")
 _CHUNK = 50_000
 
 
+def as_written(data: bytes) -> np.ndarray:
+    """A torn tail is left out."""
+    return np.frombuffer(data, RECORD_DTYPE, count=len(data) // RECORD_DTYPE.itemsize)
+
+
+def spent_ns(records: np.ndarray) -> np.ndarray:
+    """How long each kind took in all, without making rows of them."""
+    start, data_end, inside = records["start_ns"], records["data_end_ns"], records["inside"]
+    total = np.bincount(records["kind"], weights=records["end_ns"] - start, minlength=len(Kind)).astype(float)
+    total[Kind.DATA] += np.where(_has_data(records), data_end - start, 0).sum()
+    total[list(INSIDE)] += (inside[:, :, 1] - inside[:, :, 0]).sum(axis=0)
+    return total
+
+
 def decode(data: bytes) -> np.ndarray:
-    """As rows, those of a step's phases before its own; a torn tail is left out."""
-    records = np.frombuffer(data, RECORD_DTYPE, count=len(data) // RECORD_DTYPE.itemsize)
+    """As rows, those of a step's phases before its own."""
+    records = as_written(data)
     # In pieces: rows that are not there take room, too, until they are left out.
     pieces = [_rows(records[at : at + _CHUNK]) for at in range(0, len(records), _CHUNK)]
     return np.concatenate(pieces) if pieces else np.empty(0, ROW_DTYPE)
 
 
+def _has_data(records: np.ndarray) -> np.ndarray:
+    data_end = records["data_end_ns"]
+    has: np.ndarray = (data_end > 0) & (data_end >= records["start_ns"])
+    return has
+
+
 def _rows(records: np.ndarray) -> np.ndarray:
-    inside = records["inside"]
-    there = inside["start_ns"] > 0
-    if not there.any():
-        return _heads(records)
-    rows = np.empty((len(records), len(INSIDE) + 1), ROW_DTYPE)
-    phases = rows[:, :-1]
-    for name in ("start_ns", "duration_ns"):
-        phases[name] = inside[name]
-    for name in ("step", "flags"):
-        phases[name] = records[name][:, None]
-    phases["kind"] = INSIDE
-    phases["update"], phases["staleness"], phases["value"], phases["value2"] = 0, -1, np.nan, np.nan
-    rows[:, -1] = _heads(records)
-    found: np.ndarray = rows[np.column_stack([there, np.ones(len(records), bool)])]
+    """Of each record those of its data and of its phases, as far as it has any, and its own."""
+    rows = np.empty((len(records), 1 + len(INSIDE) + 1), ROW_DTYPE)
+    there = np.ones(rows.shape, bool)
+    start, data_end, inside = records["start_ns"], records["data_end_ns"], records["inside"]
+    there[:, 0] = _has_data(records)
+    there[:, 1:-1] = inside[:, :, 0] > 0
+    if not there[:, :-1].any():
+        rows, there = rows[:, -1:], there[:, -1:]
+    else:
+        phases = rows[:, :-1]
+        phases["start_ns"][:, 0], phases["duration_ns"][:, 0] = start, data_end - start
+        phases["start_ns"][:, 1:], phases["duration_ns"][:, 1:] = inside[:, :, 0], inside[:, :, 1] - inside[:, :, 0]
+        for name in ("step", "flags"):
+            phases[name] = records[name][:, None]
+        phases["kind"] = (Kind.DATA, *INSIDE)
+        phases["update"], phases["staleness"], phases["value"], phases["value2"] = 0, -1, np.nan, np.nan
+    own = rows[:, -1]
+    own["start_ns"], own["duration_ns"] = start, records["end_ns"] - start
+    # What a run that diverged comes to is too large for it to matter how large; what nobody wrote may be anything.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for name in _KEPT:
+            own[name] = records[name]
+    found: np.ndarray = rows[there]
     return found
-
-
-def _heads(records: np.ndarray) -> np.ndarray:
-    rows = np.empty(len(records), ROW_DTYPE)
-    for name in ROW_DTYPE.names or ():
-        rows[name] = records[name]
-    return rows

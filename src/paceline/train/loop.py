@@ -81,16 +81,17 @@ def _steps(
     ahead = strategy if isinstance(strategy, LooksAhead) else None
     recorder.step_number = number = outcome.steps = first
     while True:
-        recorder.begin_step()
-        with recorder.data:
-            if ahead:
-                batch, upcoming = batches.pair_at(number)
-                ahead.expect(upcoming)
-            else:
-                batch = batches.at(number)
+        recorder.step_start_ns = clock_ns()
+        if ahead:
+            batch, upcoming = batches.pair_at(number)
+            ahead.expect(upcoming)
+        else:
+            batch = batches.at(number)
+        recorder.data_end_ns = clock_ns()
         step = strategy.step(batch)
+        end_ns = clock_ns()
         if step.applied:
-            recorder.end_step(step.update, step.loss, step.staleness)
+            recorder.end_step(end_ns, step.update, step.loss, step.staleness)
             outcome.steps += 1
         elif step.more:
             recorder.drop_step()
@@ -99,7 +100,7 @@ def _steps(
             return
         # One who was left behind goes on with the batch of the update that comes next.
         recorder.step_number = number = step.update if context.job.backup else number + 1
-        outcome.updates, outcome.ended_ns = step.update, clock_ns()
+        outcome.updates, outcome.ended_ns = step.update, end_ns
         wish = chief.wants_to_stop(step, outcome) if chief else False
         # A counted limit is known to all workers of a synchronous run: no need to talk about it.
         if (limit is not None and step.update >= limit) or not step.more or strategy.stop_now(wish, step.update):

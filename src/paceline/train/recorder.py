@@ -1,17 +1,20 @@
 """Step records: fixed-size, in a memory-mapped file, so that they cost little and survive kill -9.
 
 A task writes; its agent reads the same file and ships what is new. The file is a header and then
-records; the count in the header is raised after a record is whole, so a reader never sees a torn one.
+records; where the next one goes is raised, in the header, after one is whole, so a reader never sees a torn one.
 
 The phases of a step are written with it, in one record: between steps that empty the caches, each write costs
-several times what it costs in a loop of its own. So a step that is killed takes its short phases along.
+several times what it costs in a loop of its own. So does each call: strategies whose steps take less than a
+millisecond only read the clock between phases and leave what they read; all others use a context manager. A step that
+is killed takes along what it had not written.
 """
 
 import mmap
 import os
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
@@ -45,28 +48,31 @@ TRACED = 1
 FINAL = 2
 """Flag: the evaluation after the last update."""
 
-INSIDE = (Kind.DATA, Kind.PULL, Kind.COMPUTE, Kind.PUSH, Kind.WAIT, Kind.FUSED)
-"""Phases that the record of a step has room for, one of each."""
-HEAD_FORMAT = "<QQIIiffBBxx"
-"""start_ns, duration_ns, step, update, staleness, value, value2, kind, flags"""
-INSIDE_FORMAT = "QI"
-"""start_ns, duration_ns: of each phase INSIDE; a start of 0 is none."""
-_RECORD = struct.Struct(HEAD_FORMAT + INSIDE_FORMAT * len(INSIDE))
-RECORD_BYTES = _RECORD.size
-_MAGIC = b"PLREC02\n"
-_COUNT = struct.Struct("<Q")
-_COUNT_AT = 16
+INSIDE = (Kind.PULL, Kind.COMPUTE, Kind.PUSH, Kind.WAIT)
+"""Phases that the record of a step has room for, one of each; its data comes first and begins with it."""
+WORDS = (
+    *("start_ns", "end_ns", "data_end_ns"),
+    *("pull_ns", "pulled_ns", "compute_ns", "computed_ns", "push_ns", "pushed_ns", "wait_ns", "waited_ns"),
+    *("step", "update", "staleness", "kind_and_flags", "value", "value2"),
+)
+"""Of a record, each of eight bytes; flags begin at the second byte, and the values are floating. Of a phase that is not
+there, both times are 0."""
+_VALUES = 2
+_RECORD_WORDS = len(WORDS)
+RECORD_BYTES = 8 * _RECORD_WORDS
+_MAGIC = b"PLREC03\n"
+_WORD = struct.Struct("=Q")
+_NEXT = 2
+"""The word of the header that says at which word the next record goes."""
 _ASIDE_AT = 24
 _HEADER_BYTES = 64
-_GROW_RECORDS = 16_384
-_pack_record, _pack_count = _RECORD.pack_into, _COUNT.pack_into
+_GROW_BYTES = 16_384 * RECORD_BYTES
 _NAN = float("nan")
-_ROOM = 2 * len(INSIDE)
-_NOTHING_INSIDE = (0,) * _ROOM
-_NO_STEP = [1] * _ROOM
-"""In place of what a step's phases took, while there is no step: there is no room in it."""
+NONE = (0, 0)
+"""A phase that a step does not have, as a stretch of time."""
+_NO_PHASES: tuple[int, ...] = NONE * len(INSIDE)
 _LONG_NS = 50_000_000
-"""A phase that took this long is written at once, so that a step of seconds is not lost as a whole."""
+"""A span that took this long is written at once, so that a long step is not lost as a whole."""
 clock_ns = time.monotonic_ns
 
 
@@ -78,7 +84,7 @@ class Span:
     def __init__(self, recorder: "Recorder", kind: Kind) -> None:
         self._recorder = recorder
         self._kind = int(kind)
-        self._place = 2 * INSIDE.index(kind)
+        self._place = 2 * INSIDE.index(kind) if kind in INSIDE else None
         self._start = 0
 
     def __enter__(self) -> None:
@@ -92,13 +98,12 @@ class Span:
 
     def took(self, start_ns: int, duration_ns: int) -> None:
         """It was this phase then, and so long."""
-        inside = self._recorder._inside
-        place = self._place
-        if inside[place] or duration_ns >= _LONG_NS:
-            self._recorder.write(self._kind, start_ns, duration_ns)
+        recorder, place = self._recorder, self._place
+        phases = recorder.phases
+        if place is None or phases[place] or duration_ns >= _LONG_NS or not recorder.step_start_ns:
+            recorder.write(self._kind, start_ns, duration_ns)
         else:
-            inside[place] = start_ns
-            inside[place + 1] = duration_ns
+            recorder.phases = (*phases[:place], start_ns, start_ns + duration_ns, *phases[place + 2 :])
 
 
 class SilentSpan(Span):
@@ -121,15 +126,19 @@ class Recorder:
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("w+b", buffering=0)
-        self._file.write(_MAGIC + _COUNT.pack(RECORD_BYTES) + _COUNT.pack(0))
-        self._capacity = 0
-        self._count = 0
+        self._next = self._end = _HEADER_BYTES // 8
+        self._file.write(_MAGIC + _WORD.pack(RECORD_BYTES) + _WORD.pack(self._next))
         self._grow()
         self.step_number = 0
         self.step_flags = 0
-        self._step_start = 0
-        self._inside = _NO_STEP
-        self.data = self._span(self, Kind.DATA)
+        # What follows is for the loop and the strategy to set: of a step that takes less than a millisecond, telling
+        # each phase by a call would cost several times what it costs to note it here.
+        self.step_start_ns = 0
+        """When the step under way began; 0 between steps."""
+        self.data_end_ns = 0
+        """When it had its data."""
+        self.phases = _NO_PHASES
+        """From when to when it did what is INSIDE; either from here or from spans."""
         self.pull = self._span(self, Kind.PULL)
         self.compute = self._span(self, Kind.COMPUTE)
         self.push = self._span(self, Kind.PUSH)
@@ -146,49 +155,62 @@ class Recorder:
         value: float = _NAN,
         value2: float = _NAN,
         flags: int = 0,
-        inside: Sequence[int] = _NOTHING_INSIDE,
     ) -> None:
-        count = self._count
-        if count == self._capacity:
+        """All but steps."""
+        at = self._next
+        if at == self._end:
             self._grow()
-        _pack_record(
-            self._map,
-            _HEADER_BYTES + count * RECORD_BYTES,
-            start_ns,
-            duration_ns,
-            self.step_number,
-            update,
-            staleness,
-            value,
-            value2,
-            kind,
-            flags | self.step_flags,
-            *inside,
-        )
-        self._count = count + 1
-        _pack_count(self._map, _COUNT_AT, count + 1)
+        what = (self.step_number, update, staleness, kind | (flags | self.step_flags) << 8)
+        values = at + _RECORD_WORDS - _VALUES
+        self._words[at:values] = array("q", (start_ns, start_ns + duration_ns, 0, *_NO_PHASES, *what))
+        self._floats[values], self._floats[values + 1] = value, value2
+        self._next = self._words[_NEXT] = at + _RECORD_WORDS
 
-    def begin_step(self) -> None:
-        """Phases from here on are of this step."""
-        self._inside = [0] * _ROOM
-        self._step_start = clock_ns()
+    def end_step(self, end_ns: int, update: int, loss: float, staleness: int = -1) -> None:
+        """What is recorded from here on belongs to the next.
 
-    def end_step(self, update: int, loss: float, staleness: int = -1) -> None:
-        """What is recorded from here on belongs to the next."""
-        start = self._step_start
-        self.write(STEP, start, clock_ns() - start, update, staleness, loss, inside=self._inside)
-        self._inside = _NO_STEP
+        In the order of WORDS, and not by `write`: what a record costs is the code it takes, since after a step none of
+        it is in the caches; a struct and its calls cost twice as much.
+        """
+        at = self._next
+        if at == self._end:
+            self._grow()
+        words = self._words
+        words[at] = self.step_start_ns
+        words[at + 1] = end_ns
+        words[at + 2] = self.data_end_ns
+        (
+            words[at + 3],
+            words[at + 4],
+            words[at + 5],
+            words[at + 6],
+            words[at + 7],
+            words[at + 8],
+            words[at + 9],
+            words[at + 10],
+        ) = self.phases
+        words[at + 11] = self.step_number
+        words[at + 12] = update
+        words[at + 13] = staleness
+        words[at + 14] = STEP | self.step_flags << 8
+        self._floats[at + 15] = loss
+        self._floats[at + 16] = _NAN
+        self._next = words[_NEXT] = at + _RECORD_WORDS
         self.step_number += 1
-        self.step_flags = 0
+        # As where a step is dropped; a call of its own would count here.
+        self.step_start_ns = self.step_flags = 0
+        self.phases = _NO_PHASES
 
     def drop_step(self) -> None:
         """The step, if there is one, does not count; its phases took their time all the same."""
-        inside, self._inside = self._inside, _NO_STEP
-        if inside is not _NO_STEP:
-            for place, kind in enumerate(INSIDE):
-                if inside[2 * place]:
-                    self.write(kind, inside[2 * place], inside[2 * place + 1])
-        self.step_flags = 0
+        start, end, phases = self.step_start_ns, self.data_end_ns, self.phases
+        if start and end >= start:
+            self.write(Kind.DATA, start, end - start)
+        for kind, start, end in zip(INSIDE, phases[::2], phases[1::2], strict=True):
+            if start:
+                self.write(kind, start, end - start)
+        self.step_start_ns = self.step_flags = 0
+        self.phases = _NO_PHASES
 
     @contextmanager
     def checkpoint(self) -> Iterator[None]:
@@ -215,16 +237,18 @@ class Recorder:
             self._map[_ASIDE_AT] = before
 
     def close(self) -> None:
+        self._words.release()
+        self._floats.release()
         self._map.close()
         self._file.close()
 
     def _grow(self) -> None:
-        capacity = self._capacity + _GROW_RECORDS
-        size = _HEADER_BYTES + capacity * RECORD_BYTES
+        size = 8 * self._end + _GROW_BYTES
         _reserve(self._file.fileno(), size)
         # The old mapping is dropped, not closed: nothing else refers to it.
         self._map = mmap.mmap(self._file.fileno(), size)
-        self._capacity = capacity
+        self._words, self._floats = memoryview(self._map).cast("q"), memoryview(self._map).cast("d")
+        self._end = size // 8
 
 
 def _reserve(file: int, size: int) -> None:
@@ -240,14 +264,17 @@ def give_room_back(path: Path) -> None:
     with path.open("r+b") as file:
         head = file.read(_HEADER_BYTES)
         if len(head) == _HEADER_BYTES and head.startswith(_MAGIC):
-            (count,) = _COUNT.unpack_from(head, _COUNT_AT)
-            file.truncate(min(_HEADER_BYTES + count * RECORD_BYTES, os.fstat(file.fileno()).st_size))
+            (end,) = _WORD.unpack_from(head, 8 * _NEXT)
+            file.truncate(min(8 * end, os.fstat(file.fileno()).st_size))
 
 
 class SilentRecorder(Recorder):
     """Keeps nothing: for measuring what recording costs."""
 
     _span = SilentSpan
+
+    def end_step(self, end_ns: int, update: int, loss: float, staleness: int = -1) -> None:
+        self.step_number += 1
 
     def write(self, *_: object, **__: object) -> None:
         pass
@@ -258,7 +285,7 @@ class RecordReader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._seen = 0
+        self._seen = _HEADER_BYTES
         self.aside: str | None = None
         """What the task was busy with when last looked at, if not with steps."""
 
@@ -269,18 +296,18 @@ class RecordReader:
                 head = file.read(_HEADER_BYTES)
                 if len(head) < _HEADER_BYTES or not head.startswith(_MAGIC):
                     return b""
-                (count,) = _COUNT.unpack_from(head, _COUNT_AT)
+                (end,) = _WORD.unpack_from(head, 8 * _NEXT)
                 self.aside = _name_of(head[_ASIDE_AT])
-                wanted = min(count - self._seen, at_most)
+                wanted = min(8 * end - self._seen, at_most * RECORD_BYTES)
                 if wanted <= 0:
                     return b""
-                file.seek(_HEADER_BYTES + self._seen * RECORD_BYTES)
-                data = file.read(wanted * RECORD_BYTES)
+                file.seek(self._seen)
+                data = file.read(wanted)
         except FileNotFoundError:
             return b""
-        whole = len(data) // RECORD_BYTES
+        whole = len(data) - len(data) % RECORD_BYTES
         self._seen += whole
-        return data[: whole * RECORD_BYTES]
+        return data[:whole]
 
 
 def _name_of(aside: int) -> str | None:

@@ -14,7 +14,7 @@ from paceline.engines.torch.network import Network
 from paceline.engines.torch.wire import Op, Reply, Request
 from paceline.train.checkpoint import State
 from paceline.train.context import TaskContext
-from paceline.train.recorder import clock_ns
+from paceline.train.recorder import NONE, clock_ns
 from paceline.train.strategy import Predictor, Step
 from paceline.workloads.parameters import Parameters, Vector
 
@@ -49,20 +49,18 @@ class ParameterServerWorker:
         return updates if all(reply.more for reply in replies) else None
 
     def step(self, batch: Batch) -> Step:
-        network, recorder = self._network, self._recorder
-        with recorder.compute:
-            self._pushes.begin()
-            loss = network.differentiate(batch)
-        with recorder.push:
-            self._pushes.finish()
-        asked = clock_ns()
+        start = clock_ns()
+        self._pushes.begin()
+        loss = self._network.differentiate(batch)
+        computed = clock_ns()
+        self._pushes.finish()
+        pushed = clock_ns()
         replies = self._take_answers()
-        took = clock_ns() - asked
+        end = clock_ns()
         # What the server held back for slower workers is waiting, not transfer.
-        waited = min(took, max(reply.waited_ns for reply in replies))
-        if self._job.synchronous:
-            recorder.wait.took(asked, waited)
-        recorder.pull.took(asked + waited, took - waited)
+        answered = min(end, pushed + max(reply.waited_ns for reply in replies))
+        wait, waited = (pushed, answered) if self._job.synchronous else NONE
+        self._recorder.phases = (answered, end, start, computed, computed, pushed, wait, waited)
         return Step(
             loss,
             self._versions[0],

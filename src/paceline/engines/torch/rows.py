@@ -21,7 +21,7 @@ from paceline.engines.torch.memory import SEGMENT
 from paceline.engines.torch.wire import Buffer, Op, Reply, Request
 from paceline.train.checkpoint import Beginning, State
 from paceline.train.context import TaskContext
-from paceline.train.recorder import clock_ns
+from paceline.train.recorder import NONE, clock_ns
 from paceline.train.strategy import Alone, Predictor, Step
 from paceline.workloads.layers import SparseLinear
 from paceline.workloads.parameters import Parameters, Vector, shards, views
@@ -86,10 +86,11 @@ class SingleRows(Alone):
         return self._updates
 
     def step(self, batch: Batch) -> Step:
-        with self._recorder.compute:
-            indices = self._model.indices(batch.inputs[0])
-            loss, gradient = self._model.differentiate(self._vector[indices], batch)
-            self._descent.step_rows([(indices, gradient)])
+        start = clock_ns()
+        indices = self._model.indices(batch.inputs[0])
+        loss, gradient = self._model.differentiate(self._vector[indices], batch)
+        self._descent.step_rows([(indices, gradient)])
+        self._recorder.phases = (0, 0, start, clock_ns(), 0, 0, 0, 0)
         self._updates += 1
         return Step(loss, self._updates)
 
@@ -202,21 +203,21 @@ class RowsWorker:
         self._upcoming = upcoming
 
     def step(self, batch: Batch) -> Step:
-        recorder = self._recorder
-        if self._rows is None:
-            with recorder.pull:
-                self._rows = self._servers.pull(self._model.indices(batch.inputs[0]))
-        with recorder.compute:
-            loss, gradient = self._model.differentiate(self._rows, batch)
-            wanted = self._model.indices(self._upcoming.inputs[0])
-        asked = clock_ns()
+        (pull, pulled), rows = NONE, self._rows
+        start = clock_ns()
+        if rows is None:
+            rows = self._servers.pull(self._model.indices(batch.inputs[0]))
+            pull, pulled = start, clock_ns()
+            start = pulled
+        loss, gradient = self._model.differentiate(rows, batch)
+        wanted = self._model.indices(self._upcoming.inputs[0])
+        computed = clock_ns()
         replies, self._rows = self._servers.push(gradient, wanted)
-        took = clock_ns() - asked
+        end = clock_ns()
         # What the server held back for slower workers is waiting, not transfer.
-        waited = min(took, max(reply.waited_ns for reply in replies))
-        if self._job.synchronous:
-            recorder.wait.took(asked, waited)
-        recorder.push.took(asked + waited, took - waited)
+        pushing = min(end, computed + max(reply.waited_ns for reply in replies))
+        wait, waited = (computed, pushing) if self._job.synchronous else NONE
+        self._recorder.phases = (pull, pulled, start, computed, pushing, end, wait, waited)
         staleness = max(reply.staleness for reply in replies)
         return Step(loss, replies[0].update, staleness, all(r.more for r in replies), replies[0].applied)
 
