@@ -73,6 +73,6 @@ CASES = [
     case("imbalance-tensorflow", "imbalance", "w1 on h3", engine="tensorflow", strategy="ps-async", layout="p w w",
          cpus="- 0.1 -", **BOX),
     case("imbalance-servers", "imbalance", "ps0 on h1", engine="tensorflow", strategy="ps-async", layout="p p w w",
-         link="20mbit", **BOX),
+         link="5mbit", stop="seconds=8", **BOX),
 ]  # fmt: skip
 BY_NAME = {one.name: one for one in CASES}

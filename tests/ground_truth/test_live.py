@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from bench.quiet import Stolen
 
@@ -35,7 +36,7 @@ def test_the_cause_that_was_made_is_named(case: Case, tmp_path: Path, monkeypatc
         right = verdict.cause == case.cause and case.where in verdict.where
         if right or not stolen.disturbs:
             break
-    assert right, verdict
+    assert right, msgspec.json.encode(verdict).decode()  # All of it: its repr would be cut short.
     assert verdict.evidence
 
 
