@@ -7,7 +7,7 @@ from unittest import mock
 import msgspec
 
 from bench.quiet import stolen_s
-from bench.turn import SETTLE_NS, TURN_NS, Mark, measured, turn_at
+from bench.turn import SETTLE_NS, TURN_NS, Mark, measured, next_measured, seconds_until, turn_at
 from paceline.engines.torch import diary
 from paceline.train import recorder
 from paceline.train.recorder import Kind, clock_ns
@@ -22,7 +22,11 @@ def record_in_turns(notes: Path) -> None:
 
 
 # Not by super(), which takes a while itself, and only when it is the turn of measuring.
-_end_step, _idle, _busy = recorder.Recorder.end_step, diary.Diary.idle, diary.Diary.busy
+_end_step = recorder.Recorder.end_step
+
+
+_INTO_S = 2 * SETTLE_NS / 1e9
+"""Well after a worker's mark."""
 
 
 class _InTurns(recorder.Recorder):
@@ -58,22 +62,7 @@ class _InTurns(recorder.Recorder):
 
 
 class _DiaryInTurns(diary.Diary):
-    """Whose turn it is, it asks only now and then: reading the clock is most of what a diary costs."""
-
-    def __init__(self, recorder: recorder.Recorder) -> None:
-        super().__init__(recorder)
-        self._on, self._calls = True, 0
-
-    def idle(self) -> None:
-        if self._is_on():
-            _idle(self)
-
-    def busy(self) -> None:
-        if self._is_on():
-            _busy(self)
-
-    def _is_on(self) -> bool:
-        self._calls += 1
-        if self._calls % 16 == 0:
-            self._on = measured(turn_at(clock_ns()))
-        return self._on
+    def _keep(self) -> None:
+        turn = turn_at(clock_ns())
+        while not self._closing.wait(seconds_until(turn := next_measured(turn), _INTO_S)):
+            self._write()

@@ -15,8 +15,8 @@ class Desk(Protocol):
     def address(self) -> str:
         """Where workers find it."""
 
-    def next_sender(self) -> tuple[Worker, bool]:
-        """Who sent the message that is next, and whether it was there already or had to be looked for."""
+    def next_sender(self) -> Worker:
+        """Who sent the message that is next; waits for one."""
 
     def message(self) -> Sequence[Buffer]:
         """What was sent; WireError if it cannot be a request."""

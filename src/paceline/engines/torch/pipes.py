@@ -54,14 +54,13 @@ class PipeDesk:
     def address(self) -> str:
         return path_of(self._inbox)
 
-    def next_sender(self) -> tuple[Worker, bool]:
-        at_once = self._has_message()
+    def next_sender(self) -> Worker:
         while not self._has_message():
             if self._behind:
                 self._catch_up()
             data = os.read(self._inbox, _READ_BYTES)
             self._slips.extend([_slip(data, start) for start in range(0, len(data), _SLIP_BYTES)])
-        return self._slips[0][0], at_once
+        return self._slips[0][0]
 
     def message(self) -> list[Buffer]:
         return [self._slips.popleft()[2]]

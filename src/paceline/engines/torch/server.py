@@ -1,5 +1,7 @@
 """A parameter server: one shard behind a desk. It needs no framework at all."""
 
+from contextlib import nullcontext
+
 from paceline.engines.torch.buckets import BUCKET_BYTES, Bucket, cut
 from paceline.engines.torch.complaints import Complaints
 from paceline.engines.torch.desk import Desk, Unreachable
@@ -37,7 +39,8 @@ def serve(context: TaskContext) -> Outcome:
         shard = _shard(context, buckets, side, beginning, beginning.velocity(part))
         context.rendezvous.start_together()
         started = clock_ns()
-        _answer_until_done(desk, shard, side, Diary(context.recorder))
+        with Diary(context.recorder) if job.record else nullcontext():
+            _answer_until_done(desk, shard, side)
     finally:
         desk.close()
     return Outcome(updates=shard.updates, started_ns=started, ended_ns=clock_ns())
@@ -87,12 +90,10 @@ def _largest_message(context: TaskContext, buckets: list[Bucket]) -> int:
     return max(_ROW_BYTES * rows, min(BUCKET_BYTES, 4 * buckets[0].size)) + HEADER_BYTES + 1024
 
 
-def _answer_until_done(desk: Desk, shard: Shard, side: ServerSide, diary: Diary) -> None:
+def _answer_until_done(desk: Desk, shard: Shard, side: ServerSide) -> None:
     complaints = Complaints()
     while not shard.done:
-        worker, at_once = desk.next_sender()
-        if not at_once:
-            diary.idle()
+        worker = desk.next_sender()
         try:
             answers = shard.handle(worker, *Request.unpack(desk.message()))
         except WireError as error:
@@ -104,6 +105,4 @@ def _answer_until_done(desk: Desk, shard: Shard, side: ServerSide, diary: Diary)
                 desk.answer(answer.worker, answer.reply.head(), values)
             except Unreachable as error:
                 complaints.note(answer.worker, error)
-        diary.busy()
-    diary.close()
     complaints.close()

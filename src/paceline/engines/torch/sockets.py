@@ -40,10 +40,8 @@ class SocketDesk:
         self._authenticator = guard(self._sockets, router, job)
         self.address = f"tcp://{job.address}:{router.bind_to_random_port(f'tcp://{job.address}')}"
 
-    def next_sender(self) -> tuple[Worker, bool]:
-        # With a request waiting, taking it is work; without one, the time until it comes is not.
-        at_once = bool(int(self._router.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
-        return self._router.recv(), at_once
+    def next_sender(self) -> Worker:
+        return self._router.recv()
 
     def message(self) -> list[Buffer]:
         if not self._router.getsockopt(zmq.RCVMORE):
