@@ -2,11 +2,15 @@
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
 
 import paceline
+from paceline.control import board as boards
 from paceline.store.result import Result
 
 
@@ -33,6 +37,18 @@ def recorded(result: Result, worker: str, kind: str, column: str) -> list[tuple[
     """The same from the raw records, with every step there was."""
     steps = pl.read_parquet(Path(result.dir) / "steps.parquet").filter(task=worker, kind=kind).sort("t_s")
     return steps.select("update", column).rows()
+
+
+@given(st.lists(st.integers(0, 40), max_size=6))
+def test_a_few_points_are_taken_evenly_from_all_that_came_however_it_came(sizes: list[int]) -> None:
+    everything = np.arange(sum(sizes))
+    found = [int(one) for one in boards._spread(np.split(everything, np.cumsum(sizes)))]
+    assert len(found) == min(10, len(everything))
+    if found:
+        assert (found[0], found[-1]) == (0, len(everything) - 1)
+        apart = np.diff(found)
+        assert (apart > 0).all()
+        assert np.ptp(apart) <= 1 if len(apart) else True
 
 
 @pytest.mark.parametrize("engine", ["torch", "tensorflow"])

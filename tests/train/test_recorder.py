@@ -94,6 +94,12 @@ def test_what_a_strategy_read_off_the_clock_is_told_like_what_spans_tell(made: l
         with recorder.push:
             pass
         found = rows(Path(folder) / "r")
+        written = records.as_written(RecordReader(Path(folder) / "r").new())
+    in_all = [found["duration_ns"][found["kind"] == kind].sum() for kind in Kind]
+    assert records.spent_ns(written).tolist() == in_all
+    for kind in Kind:
+        assert (records.of_kind(written, kind)["kind"] == kind).all()
+        assert len(records.of_kind(written, kind)) == (written["kind"] == kind).sum()
     assert sorted(found[["step", "kind", "start_ns", "duration_ns"]][:-1].tolist()) == sorted(expected)
     assert set(found["staleness"][found["kind"] == Kind.STEP]) <= {2}
     assert found[["step", "kind"]][-1].item() == (number, Kind.PUSH), "between steps"

@@ -3,11 +3,14 @@
 import math
 import socket
 import time
+from bisect import bisect
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from paceline.store.records import of_kind
 from paceline.train.recorder import EVAL, STEP, clock_ns
 
 _POINTS_A_WRITE = 10
@@ -49,14 +52,13 @@ class Board:
     def _write_all(self) -> None:
         if not self._waiting:
             return
-        records = np.concatenate(self._waiting)
-        self._waiting = []
-        steps = records[records["kind"] == STEP]
-        if len(steps):
-            for record in steps[sorted(set(np.linspace(0, len(steps) - 1, _POINTS_A_WRITE).astype(int).tolist()))]:
-                self._write(record, **{self._outcome: float(record["value"])})
+        waiting, self._waiting = self._waiting, []
+        steps = _spread([of_kind(records, STEP) for records in waiting])
+        for record in steps:
+            self._write(record, **{self._outcome: float(record["value"])})
+        if steps:
             self._pace(steps[-1])
-        for record in records[records["kind"] == EVAL]:
+        for record in chain.from_iterable(of_kind(records, EVAL) for records in waiting):
             values = {"eval/loss": float(record["value"]), "eval/accuracy": float(record["value2"])}
             self._write(record, **{tag: value for tag, value in values.items() if not math.isnan(value)})
         self._file.flush()
@@ -73,3 +75,14 @@ class Board:
         self._records.write(
             self._event(wall_time=wall, step=int(record["update"]), summary=summary).SerializeToString()
         )
+
+
+def _spread(shipments: list[np.ndarray]) -> list[Any]:
+    """A few of them, the first and the last included, and the others evenly between."""
+    ends = list(accumulate(map(len, shipments)))
+    if not ends or not ends[-1]:
+        return []
+    numbers = {round(n * (ends[-1] - 1) / (_POINTS_A_WRITE - 1)) for n in range(_POINTS_A_WRITE)}
+    # To make one array of all would be most of the work. Places are counted from a shipment's end.
+    places = [(bisect(ends, number), number) for number in sorted(numbers)]
+    return [shipments[which][number - ends[which]] for which, number in places]

@@ -9,7 +9,7 @@ import numpy as np
 
 from paceline.agent.protocol import HostSample
 from paceline.plan.place import RunPlan
-from paceline.store.records import spent_ns
+from paceline.store.records import of_kind, spent_ns
 from paceline.store.result import Status
 from paceline.train.recorder import EVAL, PHASES, STEP, Kind, clock_ns
 
@@ -17,6 +17,7 @@ _TIMED = {kind.name.lower(): int(kind) for kind in (*PHASES, Kind.FUSED)}
 _WINDOW_S = 2.0
 STALENESS_BOUNDS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
 """Updates of others that a step may have missed, as upper ends of the classes steps are counted in."""
+_BOUNDS = np.array(STALENESS_BOUNDS)
 
 
 class WorkerMoment(msgspec.Struct):
@@ -97,8 +98,7 @@ class Moment:
         worker = self.workers.get(task)
         if worker is None or not len(records):
             return
-        kinds = records["kind"]
-        steps = records[kinds == STEP]
+        steps, evaluations = of_kind(records, STEP), of_kind(records, EVAL)
         if len(steps):
             last = steps[-1]
             worker.steps += len(steps)
@@ -110,7 +110,6 @@ class Moment:
         worker.phases = _shares(seconds)
         plain = records["flags"] == 0
         worker.phase_s = _added(worker.phase_s, seconds if plain.all() else _seconds(records[plain]))
-        evaluations = records[kinds == EVAL]
         if len(evaluations):
             last = evaluations[-1]
             self.evaluation = (int(last["update"]), float(last["value"]), float(last["value2"]))
@@ -162,6 +161,6 @@ def _added(before: dict[str, float], more: dict[str, float]) -> dict[str, float]
 
 def _count_staleness(worker: WorkerMoment, staleness: np.ndarray) -> None:
     told = staleness[staleness >= 0]
-    classes = np.bincount(np.searchsorted(STALENESS_BOUNDS, told), minlength=len(STALENESS_BOUNDS) + 1)
+    classes = np.bincount(np.searchsorted(_BOUNDS, told), minlength=len(STALENESS_BOUNDS) + 1)
     worker.staleness_counts = tuple(int(n) + before for n, before in zip(classes, worker.staleness_counts, strict=True))
     worker.staleness_sum += int(told.sum())

@@ -12,6 +12,7 @@ from paceline.control import vocabulary as words
 from paceline.control.cluster import Cluster
 from paceline.control.watchdog import ASIDE_S, Stalled, Watchdog
 from paceline.plan.place import RunPlan
+from paceline.store.records import of_kind
 from paceline.store.writer import RunWriter
 from paceline.train.recorder import STEP
 
@@ -65,7 +66,7 @@ class Vigil:
             self._watchdog.open(tasks)
 
     def recorded(self, task: str, records: np.ndarray) -> None:
-        steps = records[records["kind"] == STEP]
+        steps = of_kind(records, STEP)
         self._watchdog.stepped(task, (steps["end_ns"] - steps["start_ns"]) / 1e9)
 
     def aside(self, message: protocol.Aside) -> None:

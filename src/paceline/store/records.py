@@ -27,6 +27,7 @@ ROW_DTYPE = np.dtype(
 )
 _KEPT = ("step", "update", "staleness", "value", "value2", "kind", "flags")
 _CHUNK = 50_000
+_INSIDE = [int(kind) for kind in INSIDE]
 
 
 def as_written(data: bytes) -> np.ndarray:
@@ -34,12 +35,20 @@ def as_written(data: bytes) -> np.ndarray:
     return np.frombuffer(data, RECORD_DTYPE, count=len(data) // RECORD_DTYPE.itemsize)
 
 
+def of_kind(records: np.ndarray, kind: int) -> np.ndarray:
+    """No copy if all are: mostly all are steps, and to copy records takes longer than all that is made of them."""
+    found = records["kind"] == kind
+    return records if found.all() else records[found]
+
+
 def spent_ns(records: np.ndarray) -> np.ndarray:
     """How long each kind took in all, without making rows of them."""
-    start, data_end, inside = records["start_ns"], records["data_end_ns"], records["inside"]
-    total = np.bincount(records["kind"], weights=records["end_ns"] - start, minlength=len(Kind)).astype(float)
-    total[Kind.DATA] += np.where(_has_data(records), data_end - start, 0).sum()
-    total[list(INSIDE)] += (inside[:, :, 1] - inside[:, :, 0]).sum(axis=0)
+    start = records["start_ns"]
+    total: np.ndarray = np.bincount(records["kind"], weights=records["end_ns"] - start, minlength=len(Kind))
+    total[Kind.DATA] += (records["data_end_ns"] - start)[_has_data(records)].sum()
+    # Sums of times may be too large for what holds them; what they differ by is right all the same.
+    sums = records["inside"].sum(axis=0)
+    total[_INSIDE] += sums[:, 1] - sums[:, 0]
     return total
 
 
