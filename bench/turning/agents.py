@@ -17,12 +17,12 @@ _INTO_S = (SETTLE_NS + 10_000_000) / 1e9 + 0.015 * (os.getpid() % 4)
 
 
 def watch_in_turns(folder: Path) -> None:
-    notes = (folder / f"agent-{os.getpid()}").open("wb", buffering=0)
+    notes = folder / f"agent-{os.getpid()}"
 
     def sample_and_ship(sampler: Sampler, ship: beat.Ship, closing: threading.Event, _hz: float) -> None:
         beat.interrupt_nobody()
         turn = turn_at(clock_ns())
-        shipped = turn // BLOCK
+        shipped, watched = turn // BLOCK, list[Watched]()
         while not closing.wait(seconds_until(turn := next_measured(turn), _INTO_S)):
             if turn_at(clock_ns()) > turn:
                 continue  # It slept through its turn; there is no making up for it in another.
@@ -30,7 +30,9 @@ def watch_in_turns(folder: Path) -> None:
             if turn // BLOCK > shipped:
                 ship(sampler.samples())
                 shipped = turn // BLOCK
-            notes.write(msgspec.json.encode(Watched(turn, clock_ns())) + b"\n")
+            watched.append(Watched(turn, clock_ns()))
         ship(sampler.samples())
+        # At the end: to write each down when it was made would count as measuring.
+        notes.write_bytes(msgspec.json.Encoder().encode_lines(watched))
 
     mock.patch.object(beat, "sample_and_ship", sample_and_ship).start()

@@ -21,10 +21,12 @@ def record_in_turns(notes: Path) -> None:
     mock.patch.object(diary, "Diary", _DiaryInTurns).start()
 
 
-# Not by super(), which takes a while itself, and only when it is the turn of measuring.
-_end_step = recorder.Recorder.end_step
+def _end_unrecorded(self: recorder.Recorder, end_ns: int, update: int, loss: float, staleness: int) -> None:
+    self.step_number += 1
 
 
+# Not by super(), which takes a while itself. In either turn it is one call.
+_END_STEP = {True: recorder.Recorder.end_step, False: _end_unrecorded}
 _INTO_S = 2 * SETTLE_NS / 1e9
 """Well after a worker's mark."""
 
@@ -37,21 +39,19 @@ class _InTurns(recorder.Recorder):
         self._loud = {name: value for name, value in vars(self).items() if isinstance(value, recorder.Span)}
         self._silent = {name: recorder.SilentSpan(self, Kind[name.upper()]) for name in self._loud}
         self._notes = (self.folder / f"task-{os.getpid()}").open("wb", buffering=0)
-        self._on, self._turn, self._due_ns = True, 0, 0
+        self._end_step, self._turn, self._due_ns = _END_STEP[True], 0, 0
 
     def end_step(self, end_ns: int, update: int, loss: float, staleness: int = -1) -> None:
         """Turns change between steps: a thread for it would take the interpreter away in the midst of them."""
-        if self._on:
-            _end_step(self, end_ns, update, loss, staleness)
-        else:
-            self.step_number += 1
+        self._end_step(self, end_ns, update, loss, staleness)
         if end_ns >= self._due_ns:
             self._note(now := clock_ns())
             if (turn := turn_at(now)) > self._turn:
                 self._turn, self._due_ns = turn, turn * TURN_NS + SETTLE_NS
-                self._on = measured(turn)
+                on = measured(turn)
+                self._end_step = _END_STEP[on]
                 # The strategies ask for a phase's span at each step anew.
-                for name, span in (self._loud if self._on else self._silent).items():
+                for name, span in (self._loud if on else self._silent).items():
                     setattr(self, name, span)
             else:
                 self._due_ns = (turn + 1) * TURN_NS
