@@ -73,7 +73,8 @@ def test_records_add_up_and_those_the_result_leaves_out_do_not_count() -> None:
     moment.add_records("w1", records((Kind.COMPUTE, 0.25, {}), (Kind.PUSH, 0.05, {}), step))
     traced = (Kind.COMPUTE, 9.0, {"flags": TRACED})
     final = (Kind.EVAL, 9.0, {"flags": FINAL, "value": 0.4, "value2": 0.9})
-    moment.add_records("w1", records((Kind.COMPUTE, 0.5, {}), traced, step, final))
+    moment.add_records("w1", records((Kind.COMPUTE, 0.5, {}), traced, step))
+    moment.add_records("w1", records(final))
     told = showing(moment)
     assert told.by("phase", "paceline_worker_phase_seconds_total", worker="w1") == {"compute": 0.75, "push": 0.05}
     assert told.value("paceline_worker_steps_total", worker="w1") == 2

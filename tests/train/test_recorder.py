@@ -105,6 +105,10 @@ def test_what_a_strategy_read_off_the_clock_is_told_like_what_spans_tell(made: l
     assert found[["step", "kind"]][-1].item() == (number, Kind.PUSH), "between steps"
 
 
+def test_no_records_took_no_time() -> None:
+    assert records.spent_ns(records.as_written(b"")).tolist() == [0.0] * len(Kind)
+
+
 def test_a_long_phase_is_told_before_its_step_is_over(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "r")
     recorder.step_start_ns = clock_ns()

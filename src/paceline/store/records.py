@@ -44,7 +44,8 @@ def of_kind(records: np.ndarray, kind: int) -> np.ndarray:
 def spent_ns(records: np.ndarray) -> np.ndarray:
     """How long each kind took in all, without making rows of them."""
     start = records["start_ns"]
-    total: np.ndarray = np.bincount(records["kind"], weights=records["end_ns"] - start, minlength=len(Kind))
+    counted = np.bincount(records["kind"], weights=records["end_ns"] - start, minlength=len(Kind))
+    total: np.ndarray = counted.astype(float)  # Of no records at all it would be whole numbers.
     total[Kind.DATA] += (records["data_end_ns"] - start)[_has_data(records)].sum()
     # Sums of times may be too large for what holds them; what they differ by is right all the same.
     sums = records["inside"].sum(axis=0)
