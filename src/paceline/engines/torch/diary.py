@@ -59,7 +59,7 @@ def clock_of_this_thread() -> Callable[[], int]:
 
 def _schedstat(thread: int) -> "_Schedstat | None":
     try:
-        found = _Schedstat(thread)
+        found = _Schedstat(os.open(f"/proc/self/task/{thread}/schedstat", os.O_RDONLY | os.O_CLOEXEC))
     except OSError:
         return None
     # A kernel that is built to count but told not to says 0, also of a thread that runs.
@@ -67,8 +67,8 @@ def _schedstat(thread: int) -> "_Schedstat | None":
 
 
 class _Schedstat:
-    def __init__(self, thread: int) -> None:
-        self._file = os.open(f"/proc/self/task/{thread}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+    def __init__(self, file: int) -> None:
+        self._file = file
 
     def read(self) -> int:
         had_core, waited, _ = os.pread(self._file, 100, 0).split()
