@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +43,11 @@ RUNS = [
 
 
 class LiveRun:
-    def __init__(self, runs: Path, *arguments: str, workload: str = "logreg") -> None:
+    def __init__(self, runs: Path, *arguments: str, workload: str = "logreg", under: Sequence[str] = ()) -> None:
+        """`under`: a command that starts it."""
         self.runs = runs
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "paceline", "run", workload, "--runs", str(runs), "--json", *arguments],
+            [*under, sys.executable, "-m", "paceline", "run", workload, "--runs", str(runs), "--json", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -12,7 +12,8 @@ import tensorflow as tf
 
 from paceline.data.batches import Array
 from paceline.engines.tensorflow.board import graph_event
-from paceline.engines.tensorflow.cluster import config, start_server, worker_device
+from paceline.engines.tensorflow.cluster import start_server, worker_device
+from paceline.engines.tensorflow.session import Session
 from paceline.train.context import TaskContext
 from paceline.train.product import ProductWorker
 from paceline.workloads.blocks import BlockProduct
@@ -31,7 +32,7 @@ class Blocks(ProductWorker):
             first_values = self._build()
         graph.finalize()
         target = self._server.target if self._server else ""
-        self._session = tf1.Session(target, graph=graph, config=config(job.threads))
+        self._session = Session(target, graph, job.threads)
         self._session.run(self._initialize, first_values)
         self._run_fetch = self._session.make_callable(self._fetched)
         self._run_multiply = self._session.make_callable(self._traces)

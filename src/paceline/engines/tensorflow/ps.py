@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 from paceline.data.batches import Batch
 from paceline.engines.tensorflow import network, traces
 from paceline.engines.tensorflow.board import graph_event
-from paceline.engines.tensorflow.cluster import config, ps_device, start_server, worker_device
+from paceline.engines.tensorflow.cluster import ps_device, start_server, worker_device
 from paceline.engines.tensorflow.optimizer import fed
 from paceline.engines.tensorflow.predictor import LocalPredictor
+from paceline.engines.tensorflow.session import Session
 from paceline.engines.tensorflow.transfer import carry
 from paceline.train.checkpoint import Beginning, State
 from paceline.train.context import TaskContext
@@ -48,7 +49,7 @@ class ParameterServerWorker:
         with self._graph.as_default():
             self._build()
         self._graph.finalize()
-        self._session = tf1.Session(server.target, graph=self._graph, config=config(job.threads, job.index))
+        self._session = Session(server.target, self._graph, job.threads, job.index)
         self._run = self._session.make_callable(self._fetches, [*self._inputs, self._target])
         self._set_up(Beginning(context))
         if job.is_chief:
