@@ -6,6 +6,7 @@ from functools import partial
 from paceline.agent.counters import Later, Links, ProcessCount
 from paceline.agent.protocol import LinkCount
 from paceline.agent.runwait import RunWait
+from paceline.agent.threads import Allowance, Threads
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -19,6 +20,7 @@ class ProcfsHost:
     def __init__(self) -> None:
         self._stat = _open("/proc/stat")
         self._dev = _open("/proc/self/net/dev")
+        self._allowance = Allowance.of_this_process()
 
     def cores_busy_s(self) -> Later[list[float]]:
         return partial(_cores_busy_s, _read_all(self._stat))
@@ -28,7 +30,7 @@ class ProcfsHost:
 
     def process(self, pid: int) -> "ProcfsProcess | None":
         try:
-            return ProcfsProcess(pid)
+            return ProcfsProcess(pid, self._allowance)
         except OSError:
             return None
 
@@ -36,13 +38,14 @@ class ProcfsHost:
 class ProcfsProcess:
     """Counters of one process; the open files stay with it even if its number is used again."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, allowance: Allowance) -> None:
         self.pid = pid
         self._stat = _open(f"/proc/{pid}/stat")
         # Of all that tell it, the one that newer kernels count exactly.
         self._statm = _try_open(f"/proc/{pid}/statm")
         self._io = _try_open(f"/proc/{pid}/io")  # not every kernel counts it, nor tells everyone
-        self._run_wait = RunWait(pid)
+        self._threads = Threads(pid, allowance)
+        self._run_wait = RunWait(self._threads)
 
     def read(self) -> Later[ProcessCount] | None:
         try:
@@ -55,18 +58,18 @@ class ProcfsProcess:
         return self._run_wait.read()
 
     def children(self) -> list[int]:
-        found: list[int] = []
-        parents = [self.pid]
-        while parents:
-            parents = [child for parent in parents for child in _children_of(parent)]
-            found += parents
+        found = _started_by(self._threads)
+        for child in found:  # Grows meanwhile.
+            threads = Threads(child, Allowance(0))
+            found += _started_by(threads)
+            threads.close()
         return found
 
     def close(self) -> None:
         for file in (self._stat, self._statm, self._io):
             if file is not None:
                 os.close(file)
-        self._run_wait.close()
+        self._threads.close()
 
 
 def _open(path: str) -> int:
@@ -133,19 +136,6 @@ def _after(label: bytes, text: bytes) -> int:
     return int(text.partition(label)[2].partition(b"\n")[0])
 
 
-def _children_of(pid: int) -> list[int]:
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return []
-    # Every thread lists only the children it started itself.
-    return [child for thread in threads for child in _children_of_thread(f"/proc/{pid}/task/{thread}/children")]
-
-
-def _children_of_thread(path: str) -> list[int]:
-    file = _try_open(path)
-    if file is None:
-        return []
-    children = [int(child) for child in _try_read(file).split()]
-    os.close(file)
-    return children
+def _started_by(threads: Threads) -> list[int]:
+    """Every thread lists only the children it started itself."""
+    return [int(child) for children in threads.tell("children").values() for child in children.split()]
