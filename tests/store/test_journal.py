@@ -155,7 +155,7 @@ def test_an_older_journal_is_read_with_what_it_knew(tmp_path: Path) -> None:
     assert entry.samples[0].tasks == [TaskSample("w0", 0.5, 9, 3, None)]
 
 
-@pytest.mark.parametrize("tag", ["TaskRecords", "TaskRecords2"])
+@pytest.mark.parametrize("tag", ["TaskRecords", "TaskRecords2", "TaskRecords3"])
 def test_records_of_an_older_version_are_refused_and_kept(tmp_path: Path, tag: str) -> None:
     body = msgspec.msgpack.encode([tag, "w0", bytes(40)])
     (tmp_path / "journal").write_bytes(struct.pack("<II", len(body), zlib.crc32(body)) + body)

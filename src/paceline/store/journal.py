@@ -28,7 +28,7 @@ class ClockOffset(msgspec.Struct, frozen=True, array_like=True, tag=True):
     uncertainty_ns: int
 
 
-class TaskRecords(msgspec.Struct, frozen=True, array_like=True, tag="TaskRecords3"):
+class TaskRecords(msgspec.Struct, frozen=True, array_like=True, tag="TaskRecords4"):
     """The tag changes with the format of a record: one of another version is not to be taken for one of this."""
 
     task: str
@@ -41,6 +41,10 @@ class _OldTaskRecords(msgspec.Struct, frozen=True, array_like=True, tag="TaskRec
 
 
 class _OldTaskRecords2(_OldTaskRecords, frozen=True, array_like=True, tag="TaskRecords2"):
+    pass
+
+
+class _OldTaskRecords3(_OldTaskRecords, frozen=True, array_like=True, tag="TaskRecords3"):
     pass
 
 
@@ -68,7 +72,7 @@ class Journal:
 
 def read(path: Path) -> Iterator[Entry]:
     """Entries up to the first that is torn or damaged; StoreError if another version made them."""
-    decoder = msgspec.msgpack.Decoder(Entry | _OldTaskRecords | _OldTaskRecords2)
+    decoder = msgspec.msgpack.Decoder(Entry | _OldTaskRecords | _OldTaskRecords2 | _OldTaskRecords3)
     with path.open("rb") as file:
         left = os.fstat(file.fileno()).st_size
         while len(head := file.read(_FRAME.size)) == _FRAME.size:

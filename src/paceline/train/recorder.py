@@ -4,9 +4,9 @@ A task writes; its agent reads the same file and ships what is new. The file is 
 records; where the next one goes is raised, in the header, after one is whole, so a reader never sees a torn one.
 
 The phases of a step are written with it, in one record: between steps that empty the caches, each write costs
-several times what it costs in a loop of its own. So does each call: strategies whose steps take less than a
-millisecond only read the clock between phases and leave what they read; all others use a context manager. A step that
-is killed takes along what it had not written.
+several times what it costs in a loop of its own. So does each call: strategies only read the clock between phases and
+leave what they read; what is not done at every step, or takes long, uses a context manager. A step that is killed takes
+along what it had not written.
 """
 
 import mmap
@@ -48,11 +48,12 @@ TRACED = 1
 FINAL = 2
 """Flag: the evaluation after the last update."""
 
-INSIDE = (Kind.PULL, Kind.COMPUTE, Kind.PUSH, Kind.WAIT)
+INSIDE = (Kind.PULL, Kind.COMPUTE, Kind.PUSH, Kind.WAIT, Kind.FUSED)
 """Phases that the record of a step has room for, one of each; its data comes first and begins with it."""
 WORDS = (
     *("start_ns", "end_ns", "data_end_ns"),
     *("pull_ns", "pulled_ns", "compute_ns", "computed_ns", "push_ns", "pushed_ns", "wait_ns", "waited_ns"),
+    *("fused_ns", "fused_end_ns"),
     *("step", "update", "staleness", "kind_and_flags", "value", "value2"),
 )
 """Of a record, each of eight bytes; flags begin at the second byte, and the values are floating. Of a phase that is not
@@ -60,7 +61,7 @@ there, both times are 0."""
 _VALUES = 2
 _RECORD_WORDS = len(WORDS)
 RECORD_BYTES = 8 * _RECORD_WORDS
-_MAGIC = b"PLREC03\n"
+_MAGIC = b"PLREC04\n"
 _WORD = struct.Struct("=Q")
 _NEXT = 2
 """The word of the header that says at which word the next record goes."""
@@ -84,7 +85,7 @@ class Span:
     def __init__(self, recorder: "Recorder", kind: Kind) -> None:
         self._recorder = recorder
         self._kind = int(kind)
-        self._place = 2 * INSIDE.index(kind) if kind in INSIDE else None
+        self._place = 2 * INSIDE.index(kind)
         self._start = 0
 
     def __enter__(self) -> None:
@@ -100,7 +101,7 @@ class Span:
         """It was this phase then, and so long."""
         recorder, place = self._recorder, self._place
         phases = recorder.phases
-        if place is None or phases[place] or duration_ns >= _LONG_NS or not recorder.step_start_ns:
+        if phases[place] or duration_ns >= _LONG_NS or not recorder.step_start_ns:
             recorder.write(self._kind, start_ns, duration_ns)
         else:
             recorder.phases = (*phases[:place], start_ns, start_ns + duration_ns, *phases[place + 2 :])
@@ -143,7 +144,6 @@ class Recorder:
         self.compute = self._span(self, Kind.COMPUTE)
         self.push = self._span(self, Kind.PUSH)
         self.wait = self._span(self, Kind.WAIT)
-        self.fused = self._span(self, Kind.FUSED)
 
     def write(
         self,
@@ -188,13 +188,15 @@ class Recorder:
             words[at + 8],
             words[at + 9],
             words[at + 10],
+            words[at + 11],
+            words[at + 12],
         ) = self.phases
-        words[at + 11] = self.step_number
-        words[at + 12] = update
-        words[at + 13] = staleness
-        words[at + 14] = STEP | self.step_flags << 8
-        self._floats[at + 15] = loss
-        self._floats[at + 16] = _NAN
+        words[at + 13] = self.step_number
+        words[at + 14] = update
+        words[at + 15] = staleness
+        words[at + 16] = STEP | self.step_flags << 8
+        self._floats[at + 17] = loss
+        self._floats[at + 18] = _NAN
         self._next = words[_NEXT] = at + _RECORD_WORDS
         self.step_number += 1
         # As where a step is dropped; a call of its own would count here.

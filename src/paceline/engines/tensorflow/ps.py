@@ -77,8 +77,12 @@ class ParameterServerWorker:
     def step(self, batch: Batch) -> Step:
         if self._trace_plan.due(self._recorder.step_number):
             return self._traced_step(batch)
-        with self._recorder.fused:
+        start = clock_ns()
+        try:
             fetched = self._run(*batch.inputs, batch.target)
+        finally:
+            # Also of a step that was refused: it took its time.
+            self._recorder.phases = (0, 0, 0, 0, 0, 0, 0, 0, start, clock_ns())
         return self._outcome(fetched)
 
     def stop_now(self, mine: bool, update: int) -> bool:

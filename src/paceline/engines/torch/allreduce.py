@@ -45,7 +45,7 @@ class AllReduce:
         exchange = self._average_started_ns
         # One stretch, though the exchange lies in it: as long as all but that.
         computed = clock_ns() - (averaged - exchange)
-        self._recorder.phases = (0, 0, start, computed, exchange, averaged, 0, 0)
+        self._recorder.phases = (0, 0, start, computed, exchange, averaged, 0, 0, 0, 0)
         self._updates += 1
         return Step(loss, self._updates)
 

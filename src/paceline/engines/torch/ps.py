@@ -60,7 +60,7 @@ class ParameterServerWorker:
         # What the server held back for slower workers is waiting, not transfer.
         answered = min(end, pushed + max(reply.waited_ns for reply in replies))
         wait, waited = (pushed, answered) if self._job.synchronous else NONE
-        self._recorder.phases = (answered, end, start, computed, computed, pushed, wait, waited)
+        self._recorder.phases = (answered, end, start, computed, computed, pushed, wait, waited, 0, 0)
         return Step(
             loss,
             self._versions[0],

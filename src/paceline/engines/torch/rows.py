@@ -90,7 +90,7 @@ class SingleRows(Alone):
         indices = self._model.indices(batch.inputs[0])
         loss, gradient = self._model.differentiate(self._vector[indices], batch)
         self._descent.step_rows([(indices, gradient)])
-        self._recorder.phases = (0, 0, start, clock_ns(), 0, 0, 0, 0)
+        self._recorder.phases = (0, 0, start, clock_ns(), 0, 0, 0, 0, 0, 0)
         self._updates += 1
         return Step(loss, self._updates)
 
@@ -217,7 +217,7 @@ class RowsWorker:
         # What the server held back for slower workers is waiting, not transfer.
         pushing = min(end, computed + max(reply.waited_ns for reply in replies))
         wait, waited = (computed, pushing) if self._job.synchronous else NONE
-        self._recorder.phases = (pull, pulled, start, computed, pushing, end, wait, waited)
+        self._recorder.phases = (pull, pulled, start, computed, pushing, end, wait, waited, 0, 0)
         staleness = max(reply.staleness for reply in replies)
         return Step(loss, replies[0].update, staleness, all(r.more for r in replies), replies[0].applied)
 

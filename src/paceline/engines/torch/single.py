@@ -27,7 +27,7 @@ class Single(Alone):
         start = clock_ns()
         loss = self._network.differentiate(batch)
         self._descent.step()
-        self._recorder.phases = (0, 0, start, clock_ns(), 0, 0, 0, 0)
+        self._recorder.phases = (0, 0, start, clock_ns(), 0, 0, 0, 0, 0, 0)
         self._updates += 1
         return Step(loss, self._updates)
 
