@@ -12,6 +12,9 @@ SETTLE_NS = 25_000_000
 BLOCK = 16
 """Turns, half of them measured. In what counts of these, eight tenths of a second, an agent samples eight times and
 ships once, as ever."""
+STRETCH = BLOCK * TURN_NS / (BLOCK // 2 * (TURN_NS - SETTLE_NS))
+"""By so much longer is a block than what counts of its measured turns. What is done every few seconds is done only in
+these: it must be so much rarer, to be as often as ever in what counts."""
 FOLDER = "PACELINE_BENCH_TURNS"
 """Of the environment: where workers note how far they are."""
 

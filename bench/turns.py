@@ -13,7 +13,8 @@ import msgspec
 
 from bench.measure import result_of
 from bench.quiet import MOST_STOLEN
-from bench.turn import BLOCK, FOLDER, Mark, Watched, measured, turn_at
+from bench.turn import BLOCK, FOLDER, STRETCH, Mark, Watched, measured, turn_at
+from paceline.control import board
 
 _HERE = Path(__file__).parent
 _TRIES = 2000
@@ -43,7 +44,8 @@ class Block(msgspec.Struct, frozen=True):
 def in_turns_inside(**fields: object) -> list[Block]:
     """One run of logreg that is measured every other turn: those blocks in which all was as it should be."""
     with tempfile.TemporaryDirectory(prefix="paceline-bench-") as folder:
-        with mock.patch.dict(os.environ, _environment(folder)):
+        seldom = mock.patch.object(board, "BETWEEN_WRITES_S", STRETCH * board.BETWEEN_WRITES_S)
+        with seldom, mock.patch.dict(os.environ, _environment(folder)):
             # An evaluation would fall into one turn and not into the other.
             result = result_of("logreg", eval_every=10**9, **fields)
         workers = [found for path in Path(folder).glob("task-*") if (found := turns(path))]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from bench.turn import BLOCK, SETTLE_NS, TURN_NS, Mark, Watched, measured, next_measured
+from bench.turn import BLOCK, SETTLE_NS, STRETCH, TURN_NS, Mark, Watched, measured, next_measured
 from bench.turns import Block, blocks, in_turns_inside, interval, slower, turns, watched
 
 
@@ -30,6 +30,12 @@ def test_of_two_turns_one_is_measured_and_neither_comes_first_more_often() -> No
     assert all(a != b for a, b in pairs)
     assert sum(a for a, _ in pairs) == len(pairs) / 2
     assert all(measured(next_measured(turn)) for turn in range(1024))
+
+
+def test_what_is_done_every_second_is_done_as_often_in_what_counts() -> None:
+    counted_ns = sum(TURN_NS - SETTLE_NS for turn in range(BLOCK) if measured(turn))
+    times_a_block = BLOCK * TURN_NS / (STRETCH * 1e9)
+    assert times_a_block == pytest.approx(counted_ns / 1e9)
 
 
 def test_blocks_add_up_workers_and_are_those_that_all_trained_through(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ from unittest import mock
 
 import msgspec
 
-from bench.turn import BLOCK, SETTLE_NS, Watched, next_measured, seconds_until, turn_at
-from paceline.agent import beat
+from bench.turn import BLOCK, SETTLE_NS, STRETCH, Watched, next_measured, seconds_until, turn_at
+from paceline.agent import beat, sampler
 from paceline.agent.sampler import Sampler
 from paceline.train.recorder import clock_ns
 
@@ -19,20 +19,22 @@ _INTO_S = (SETTLE_NS + 10_000_000) / 1e9 + 0.015 * (os.getpid() % 4)
 def watch_in_turns(folder: Path) -> None:
     notes = folder / f"agent-{os.getpid()}"
 
-    def sample_and_ship(sampler: Sampler, ship: beat.Ship, closing: threading.Event, _hz: float) -> None:
+    def sample_and_ship(counts: Sampler, ship: beat.Ship, closing: threading.Event, _hz: float) -> None:
         beat.interrupt_nobody()
         turn = turn_at(clock_ns())
         shipped, watched = turn // BLOCK, list[Watched]()
         while not closing.wait(seconds_until(turn := next_measured(turn), _INTO_S)):
             if turn_at(clock_ns()) > turn:
                 continue  # It slept through its turn; there is no making up for it in another.
-            sampler.look()
+            counts.look()
             if turn // BLOCK > shipped:
-                ship(sampler.samples())
+                ship(counts.samples())
                 shipped = turn // BLOCK
             watched.append(Watched(turn, clock_ns()))
-        ship(sampler.samples())
+        ship(counts.samples())
         # At the end: to write each down when it was made would count as measuring.
         notes.write_bytes(msgspec.json.Encoder().encode_lines(watched))
 
     mock.patch.object(beat, "sample_and_ship", sample_and_ship).start()
+    for name in ("CHILDREN_EVERY_NS", "THREADS_EVERY_NS"):
+        mock.patch.object(sampler, name, round(STRETCH * getattr(sampler, name))).start()

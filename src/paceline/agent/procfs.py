@@ -93,12 +93,11 @@ def _try_read(file: int | None) -> bytes:
 def _read_all(file: int) -> bytes:
     # The kernel hands out a table of many lines a page at a time. What ends well before that is all: to ask for more
     # would have it all made once more.
-    parts = [os.pread(file, _CHUNK, 0)]
-    size = len(parts[0])
-    while len(parts[-1]) > _PAGE_BYTES - _LONGEST_LINE:
-        parts.append(os.pread(file, _CHUNK, size))
-        size += len(parts[-1])
-    return b"".join(parts)
+    text = last = os.pread(file, _CHUNK, 0)
+    while len(last) > _PAGE_BYTES - _LONGEST_LINE:
+        last = os.pread(file, _CHUNK, len(text))
+        text += last
+    return text
 
 
 def _cores_busy_s(stat: bytes) -> list[float]:

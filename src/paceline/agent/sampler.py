@@ -8,8 +8,8 @@ from typing import NamedTuple
 from paceline.agent.counters import HostCounters, Later, Links, ProcessCount, ProcessCounters
 from paceline.agent.protocol import HostSample, TaskSample
 
-_CHILDREN_EVERY_NS = 2_000_000_000  # looking for children is slow, and most tasks have none
-_RUN_WAIT_EVERY_NS = 1_000_000_000  # it means a look at every thread, and frameworks have many
+CHILDREN_EVERY_NS = 2_000_000_000  # looking for children is slow, and most tasks have none
+THREADS_EVERY_NS = 1_000_000_000  # it means a look at every thread, and frameworks have many
 
 _NOTHING = ProcessCount(0.0, 0, 0, 0, 0)
 
@@ -111,19 +111,20 @@ class _Task:
     def __init__(self, process: ProcessCounters) -> None:
         self._process = process
         self._children: dict[int, ProcessCounters] = {}
-        self._look_again_ns = 0
         self._last = _NOTHING
-        self._look_at_threads_ns = 0
+        self._children_due_ns = self._threads_due_ns = self._due_ns = 0
         self._run_wait_s: float | None = None
         self._gone_run_wait_s = 0.0
 
     def look(self, counters: HostCounters, t_ns: int) -> _Seen:
+        """What a task waited for a core is as of the last look at its threads, which may be a second ago."""
         own = self._process.read()
-        if own and t_ns >= self._look_again_ns:  # once it is gone, its number may be another's
-            self._look_again_ns = t_ns + _CHILDREN_EVERY_NS
-            self._find_children(counters)
-        readings = (own, *(child.read() for child in self._children.values()))
-        return _Seen([reading for reading in readings if reading], self._waited_s(t_ns))
+        if t_ns >= self._due_ns:
+            self._look_closer(counters, t_ns, alive=own is not None)
+        seen = [own] if own else []
+        if self._children:
+            seen += [reading for child in self._children.values() if (reading := child.read())]
+        return _Seen(seen, self._run_wait_s)
 
     def count(self, readings: list[Later[ProcessCount]]) -> ProcessCount:
         """To be called in the order in which they were read."""
@@ -148,12 +149,15 @@ class _Task:
         for process in (self._process, *self._children.values()):
             process.close()
 
-    def _waited_s(self, t_ns: int) -> float | None:
-        """As of the last look at its threads, which may be a second ago."""
-        if t_ns >= self._look_at_threads_ns:
-            self._look_at_threads_ns = t_ns + _RUN_WAIT_EVERY_NS
+    def _look_closer(self, counters: HostCounters, t_ns: int, *, alive: bool) -> None:
+        """At what is too slow to be looked at for every sample."""
+        if alive and t_ns >= self._children_due_ns:  # once it is gone, its number may be another's
+            self._children_due_ns = t_ns + CHILDREN_EVERY_NS
+            self._find_children(counters)
+        if t_ns >= self._threads_due_ns:
+            self._threads_due_ns = t_ns + THREADS_EVERY_NS
             self.look_at_threads()
-        return self._run_wait_s
+        self._due_ns = min(self._children_due_ns, self._threads_due_ns)
 
     def _find_children(self, counters: HostCounters) -> None:
         found = self._process.children()

@@ -14,7 +14,7 @@ from paceline.store.records import of_kind
 from paceline.train.recorder import EVAL, STEP, clock_ns
 
 _POINTS_A_WRITE = 10
-_BETWEEN_WRITES_S = 4.0
+BETWEEN_WRITES_S = 4.0
 """A curve needs no more points, and the controller must stay light."""
 
 
@@ -42,7 +42,7 @@ class Board:
     def add(self, records: np.ndarray) -> None:
         self._waiting.append(records)
         if time.monotonic() >= self._write_at_s:
-            self._write_at_s = time.monotonic() + _BETWEEN_WRITES_S
+            self._write_at_s = time.monotonic() + BETWEEN_WRITES_S
             self._write_all()
 
     def close(self) -> None:
