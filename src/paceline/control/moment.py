@@ -104,7 +104,7 @@ class Moment:
             worker.steps += len(steps)
             worker.next_step = int(last["step"]) + 1
             worker.update, worker.loss = int(last["update"]), float(last["value"])
-            self._set_pace(worker, int(last["end_ns"]))
+            self._set_pace(worker, steps)
             _count_staleness(worker, steps["staleness"])
         seconds = _seconds(records)
         worker.phases = _shares(seconds)
@@ -131,8 +131,10 @@ class Moment:
             moment.external_mb_s = _moved(first.external, last.external) / seconds / 1e6
             moment.loopback_mb_s = (last.loopback.rx_bytes - first.loopback.rx_bytes) / seconds / 1e6
 
-    def _set_pace(self, worker: WorkerMoment, end_ns: int) -> None:
-        pace = self._pace[worker.task]
+    def _set_pace(self, worker: WorkerMoment, steps: np.ndarray) -> None:
+        pace, end_ns = self._pace[worker.task], int(steps[-1]["end_ns"])
+        if not pace:
+            pace.append((int(steps[0]["start_ns"]), worker.steps - len(steps)))
         pace.append((end_ns, worker.steps))
         while len(pace) > 2 and end_ns - pace[0][0] > _WINDOW_S * 1e9:
             pace.popleft()
