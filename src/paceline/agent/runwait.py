@@ -22,7 +22,7 @@ class RunWait:
         """Seconds so far; None if the kernel does not count them. Slow: it looks at every thread."""
         told = self._threads.tell("schedstat")
         self._told = self._told or any(text != _UNTOLD for text in told.values())
-        now = {thread: int(text.split()[1]) for thread, text in told.items()}
+        now = {thread: int(text.split()[1]) for thread, text in told.items() if text}
         for thread, before_ns in self._waited_ns.items():
             if before_ns > now.get(thread, -1):  # it ended; another may have its number by now
                 self._ended_ns += before_ns

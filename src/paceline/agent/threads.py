@@ -33,20 +33,19 @@ class Threads:
         """What the file of this name says, of each thread there is; nothing once the process is gone."""
         kept, listed = self._kept.setdefault(name, {}), self._listed()
         for thread in kept.keys() - listed:
-            self._close(kept, thread)
+            self._close(thread)
         told = {}
         for thread in listed:
-            text = _try_read(kept[thread]) if thread in kept else None
-            if text is None:  # Not kept, or it is another thread's number by now.
+            text = self._told_by_kept(kept, thread) if thread in kept else None
+            if text is None:
                 text = self._told_by_new(kept, thread, name)
             if text is not None:
                 told[thread] = text
         return told
 
     def close(self) -> None:
-        for kept in self._kept.values():
-            for thread in list(kept):
-                self._close(kept, thread)
+        for thread in {thread for kept in self._kept.values() for thread in kept}:
+            self._close(thread)
         if self._folder is not None:
             os.close(self._folder)
             self._folder = None
@@ -57,10 +56,15 @@ class Threads:
         except OSError:  # The process is gone.
             return []
 
+    def _told_by_kept(self, kept: dict[str, int], thread: str) -> bytes | None:
+        """None if it is another thread's number by now."""
+        text = _try_read(kept[thread])
+        if text is None:
+            self._close(thread)
+        return text
+
     def _told_by_new(self, kept: dict[str, int], thread: str, name: str) -> bytes | None:
         """None if the thread is gone, or the kernel has no such file."""
-        if thread in kept:
-            self._close(kept, thread)
         file = _try_open(f"{thread}/{name}", self._folder)
         if file is None:
             return None
@@ -72,9 +76,13 @@ class Threads:
             os.close(file)
         return text
 
-    def _close(self, kept: dict[str, int], thread: str) -> None:
-        os.close(kept.pop(thread))
-        self._allowance.left += 1
+    def _close(self, thread: str) -> None:
+        """Its files of every name: not all of them say that a thread is gone."""
+        for kept in self._kept.values():
+            file = kept.pop(thread, None)
+            if file is not None:
+                os.close(file)
+                self._allowance.left += 1
 
 
 def _try_open(path: str, folder: int | None = None) -> int | None:

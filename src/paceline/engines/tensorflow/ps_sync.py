@@ -75,7 +75,9 @@ class SyncWorker(ParameterServerWorker):
             types = [tf.int64, tf.float32, tf.float32]
             queue = tf1.FIFOQueue(-1, types, [shapes[0], *shapes], shared_name="rows", name="rows_queue")
             push = queue.enqueue((self._touched_rows(), *gradients), name="push_rows")
-            rows, changes, bias_changes = queue.dequeue_many(self._job.workers)
+            # As with the accumulators: what is taken by a step that is not done is lost.
+            with tf.control_dependencies([push]):
+                rows, changes, bias_changes = queue.dequeue_many(self._job.workers)
             rate = tf.constant(self._job.lr / self._job.workers)
             scattered = tf.raw_ops.ResourceScatterSub(resource=weight.handle, indices=rows, updates=changes * rate)
         with tf.device(ps_device(self._home[1])):
@@ -97,6 +99,10 @@ def _stock_pieces(graph: Any, optimizer: Any) -> tuple[list[Any], Any]:
     pushes = [op for op in dequeue.control_inputs if op.type.endswith("AccumulatorApplyGradient")]
     (enqueue,) = optimizer.get_chief_queue_runner().enqueue_ops
     updated = enqueue.inputs[1].op.inputs[1]  # enqueue_many(fill(n, count))
-    if not pushes or not updated.op.control_inputs:
+    takes = [op for op in graph.get_operations() if op.type.endswith("AccumulatorTakeGradient")]
+    if not pushes or len(takes) != len(pushes) or not updated.op.control_inputs:
         raise RuntimeError("SyncReplicasOptimizer is not built as expected: this TensorFlow version is not supported")
+    for take in takes:
+        # A step of which the runtime does only a part must not take what others pushed.
+        take._add_control_inputs(pushes)
     return pushes, updated

@@ -1,10 +1,11 @@
 """A session of the v1 runtime whose requests are sent again if the runtime takes one for another.
 
 Each run of a distributed graph has a thread of its own in the runtime, which numbers its requests by a generator that
-it seeds with 32 random bits; a server refuses a number that it has had among its last 100,000. So two meet by chance:
+it seeds with 32 random bits; a task refuses a number that it has had among its last 100,000. So two meet by chance:
 half of all runs of 80,000 requests to a server see one, and from then on there is one in about 43,000. Nothing of a
-refused request was done, nor anything that needs its answer, as gradients need the values of every server. So it is
-safe to ask again, and the number is a new one then.
+refused request was done, nor anything that needs its answer, as gradients need the data of the worker and the values of
+every server. So it is safe to ask again, and the number is a new one then. What a graph takes from others (a gradient,
+a row) it must therefore take after it has pushed its own.
 
 In a few of a hundred such cases the runtime does not return at all: it cancels its own part of the graph before that
 has begun, which is lost. Nothing in reach ends that wait; the watchdog does.
@@ -32,17 +33,17 @@ class Session:
         self._session = tf1.Session(target, graph=graph, config=config(threads, worker))
 
     def run(self, *arguments: Any) -> Any:
-        return _asked_again(self._session.run, arguments)
+        return asked_again(self._session.run, arguments)
 
     def make_callable(self, fetches: Any, feeds: Sequence[Any] = ()) -> Callable[..., Any]:
         made = self._session.make_callable(fetches, list(feeds))
-        return lambda *values: _asked_again(made, values)
+        return lambda *values: asked_again(made, values)
 
     def close(self) -> None:
         self._session.close()
 
 
-def _asked_again(ask: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+def asked_again(ask: Callable[..., Any], arguments: Sequence[Any]) -> Any:
     tries = 1
     while True:
         try:
