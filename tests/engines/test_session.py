@@ -51,7 +51,7 @@ def outcome(runs: Path, workload: str, strategy: str, *under: str) -> tuple[dict
 
 
 def disturbed(folder: Path, workload: str, strategy: str) -> dict[str, Any]:
-    """In a few of a hundred cases the runtime never comes back from a refusal, which the watchdog ends."""
+    """Now and then the runtime never comes back from a refusal, which the watchdog ends."""
     for number in range(TRIES):
         seeds = folder / "seeds"
         with repeating_seeds(seeds):
