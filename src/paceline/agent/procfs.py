@@ -6,7 +6,7 @@ from functools import partial
 from paceline.agent.counters import Later, Links, ProcessCount
 from paceline.agent.protocol import LinkCount
 from paceline.agent.runwait import RunWait
-from paceline.agent.threads import Allowance, Threads
+from paceline.agent.threads import Allowance, Threads, try_open
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -42,8 +42,8 @@ class ProcfsProcess:
         self.pid = pid
         self._stat = _open(f"/proc/{pid}/stat")
         # Of all that tell it, the one that newer kernels count exactly.
-        self._statm = _try_open(f"/proc/{pid}/statm")
-        self._io = _try_open(f"/proc/{pid}/io")  # not every kernel counts it, nor tells everyone
+        self._statm = try_open(f"/proc/{pid}/statm")
+        self._io = try_open(f"/proc/{pid}/io")  # not every kernel counts it, nor tells everyone
         self._threads = Threads(pid, allowance)
         self._run_wait = RunWait(self._threads)
 
@@ -74,13 +74,6 @@ class ProcfsProcess:
 
 def _open(path: str) -> int:
     return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-
-
-def _try_open(path: str) -> int | None:
-    try:
-        return _open(path)
-    except OSError:
-        return None
 
 
 def _try_read(file: int | None) -> bytes:

@@ -25,7 +25,7 @@ class Threads:
 
     def __init__(self, pid: int, allowance: Allowance) -> None:
         # The open directory stays with the process even if its number is used again.
-        self._folder = _try_open(f"/proc/{pid}/task")
+        self._folder = try_open(f"/proc/{pid}/task")
         self._allowance = allowance
         self._kept: dict[str, dict[str, int]] = {}
 
@@ -65,7 +65,7 @@ class Threads:
 
     def _told_by_new(self, kept: dict[str, int], thread: str, name: str) -> bytes | None:
         """None if the thread is gone, or the kernel has no such file."""
-        file = _try_open(f"{thread}/{name}", self._folder)
+        file = try_open(f"{thread}/{name}", self._folder)
         if file is None:
             return None
         text = _try_read(file)
@@ -85,7 +85,7 @@ class Threads:
                 self._allowance.left += 1
 
 
-def _try_open(path: str, folder: int | None = None) -> int | None:
+def try_open(path: str, folder: int | None = None) -> int | None:
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
