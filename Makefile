@@ -23,7 +23,7 @@ check: $(READY)
 	$(BIN)/mypy
 
 # Tests that measure nothing share the cores; all others have the machine for themselves.
-PURE = $(addprefix tests/,analyze data docs fuzz plan recipes report spec store task train ui)
+PURE = $(addprefix tests/,analyze data docs fuzz messages plan recipes report spec store task terminal train)
 SHARED = -n auto --dist loadfile $(PURE)
 ALONE = tests $(addprefix --ignore=,$(PURE))
 

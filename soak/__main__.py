@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 
 from paceline.errors import HostError
-from paceline.hosts.kind import HostRequest
+from paceline.hosts.base import HostRequest
 from paceline.hosts.registry import HOSTS
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun

@@ -11,7 +11,7 @@ import numpy as np
 import psutil
 from safetensors.numpy import load_file
 
-from paceline.hosts import leftovers
+from paceline.hosts.netns import leftovers
 from soak.scenario import Scenario
 
 Result = dict[str, Any]

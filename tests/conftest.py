@@ -11,7 +11,7 @@ import paceline
 import whole_suite
 from live import RunOne
 from paceline.errors import HostError
-from paceline.hosts.kind import HostRequest
+from paceline.hosts.base import HostRequest
 from paceline.hosts.registry import HOSTS
 from paceline.store.result import Result
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from live import LiveRun, gone
-from paceline.hosts import leftovers
+from paceline.hosts.netns import leftovers
 
 ROWS: list["Row"] = []
 

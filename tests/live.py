@@ -12,10 +12,10 @@ from typing import Any
 
 import psutil
 
+from paceline.recording.recorder import Kind
+from paceline.recording.rows import decode
 from paceline.store.journal import TaskRecords, read
-from paceline.store.records import decode
 from paceline.store.result import Result
-from paceline.train.recorder import Kind
 
 DEADLINE_S = 90
 RunOne = Callable[..., Result]

@@ -1,7 +1,7 @@
 """A sampler asked for a single sample."""
 
-from paceline.agent.protocol import HostSample
 from paceline.agent.sampler import Sampler
+from paceline.messages import HostSample
 
 
 def sample_of(sampler: Sampler) -> HostSample:

@@ -13,8 +13,8 @@ import paceline
 from live import LiveRun, RunOne, gone, until
 from paceline.analyze.summary import training_start_s
 from paceline.analyze.timeline import host_rates
-from paceline.hosts import leftovers
-from paceline.hosts.iproute import NAMESPACES
+from paceline.hosts.netns import leftovers
+from paceline.hosts.netns.iproute import NAMESPACES
 from paceline.store.paths import find_run
 from paceline.store.result import FaultResult, Result
 from paceline.store.run import StoredRun

@@ -11,7 +11,7 @@ import pytest
 from fault_table import ROWS, Row, Watched
 from live import RUNS, LiveRun, begun, gone, until
 from paceline.analyze.load import load_result
-from paceline.hosts import leftovers
+from paceline.hosts.netns import leftovers
 from paceline.store.paths import RunPaths, find_run
 from paceline.store.run import StoredRun
 

@@ -12,8 +12,8 @@ import pytest
 from fault_table import Watched
 from live import LiveRun, gone, until
 from paceline.analyze.load import load_result
-from paceline.hosts import leftovers
-from paceline.hosts.iproute import NAMESPACES
+from paceline.hosts.netns import leftovers
+from paceline.hosts.netns.iproute import NAMESPACES
 from paceline.store.paths import find_run
 from paceline.store.run import StoredRun
 

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from live import LiveRun, until
-from paceline.hosts.iproute import NAMESPACES
+from paceline.hosts.netns.iproute import NAMESPACES
 from paceline.store.result import Result
 
 

@@ -14,7 +14,7 @@ import paceline
 from fault_table import Watched
 from live import LAYOUTS, RUNS, LiveRun, RunOne, gone, until
 from paceline.control import watchdog
-from paceline.hosts import iproute
+from paceline.hosts.netns import iproute
 
 
 def set_link(run_name: str, how: str) -> None:

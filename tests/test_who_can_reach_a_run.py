@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import zmq
 
-from engines.serving import client
 from live import LiveRun
-from paceline.engines.torch.wire import Op, Request
+from paceline.paramserver.wire import Op, Request
+from paramserver.serving import client
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks ss")
 PS, ALLREDUCE = ("--layout", "pw w"), ("--layout", "w w")

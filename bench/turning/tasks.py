@@ -8,9 +8,9 @@ import msgspec
 
 from bench.quiet import stolen_s
 from bench.turn import SETTLE_NS, TURN_NS, Mark, measured, next_measured, seconds_until, turn_at
-from paceline.engines.torch import diary
-from paceline.train import recorder
-from paceline.train.recorder import Kind, clock_ns
+from paceline.paramserver import busy_recorder
+from paceline.recording import recorder
+from paceline.recording.recorder import Kind, clock_ns
 
 
 def record_in_turns(notes: Path) -> None:
@@ -18,7 +18,7 @@ def record_in_turns(notes: Path) -> None:
         folder = notes
 
     mock.patch.object(recorder, "Recorder", Here).start()
-    mock.patch.object(diary, "Diary", _DiaryInTurns).start()
+    mock.patch.object(busy_recorder, "BusyRecorder", _BusyRecorderInTurns).start()
 
 
 def _end_unrecorded(self: recorder.Recorder, end_ns: int, update: int, loss: float, staleness: int) -> None:
@@ -61,7 +61,7 @@ class _InTurns(recorder.Recorder):
         self._notes.write(msgspec.json.encode(mark) + b"\n")
 
 
-class _DiaryInTurns(diary.Diary):
+class _BusyRecorderInTurns(busy_recorder.BusyRecorder):
     def _keep(self) -> None:
         turn = turn_at(clock_ns())
         while not self._closing.wait(seconds_until(turn := next_measured(turn), _INTO_S)):

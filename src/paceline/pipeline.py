@@ -14,12 +14,12 @@ import msgspec
 
 from paceline.analyze.load import load_result
 from paceline.analyze.summary import summarize
-from paceline.control.execute import Watch, execute, host_requests
 from paceline.control.interrupts import Interrupts, listen
-from paceline.control.moment import Moment
-from paceline.control.resumption import Resumption, resumption_of
+from paceline.control.resume_point import ResumePoint, resume_point_of
+from paceline.control.run_controller import Watch, execute, host_requests
+from paceline.control.run_state import RunState
 from paceline.data import registry as data
-from paceline.data.dataset import Ready
+from paceline.data.dataset import PreparedData
 from paceline.engines.registry import ENGINES
 from paceline.errors import PlanError, StoreError
 from paceline.hosts.registry import HOSTS
@@ -36,8 +36,8 @@ from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
 from paceline.workloads.model import CLASSIFIES
 from paceline.workloads.operations import training_operations
-from paceline.workloads.own import code_mark, is_own
 from paceline.workloads.registry import WORKLOADS, sizes_of, workload
+from paceline.workloads.user_workload import code_hash, is_user_workload
 from paceline.workloads.workload import Workload
 
 _LINUX = sys.platform == "linux"
@@ -53,7 +53,7 @@ def together(*views: View) -> View:
         with ExitStack() as stack:
             watches = [stack.enter_context(view(one, number, of)) for view in views]
 
-            def watch(moment: Moment) -> None:
+            def watch(moment: RunState) -> None:
                 for each in watches:
                     each(moment)
 
@@ -107,7 +107,7 @@ def run(
 
 def resume(paths: RunPaths, view: View, say: Callable[[str], None] = lambda _line: None) -> Result:
     """Go on with a run that was cut short, as a run of its own: what the other left stays as it is."""
-    start, trained_on = resumption_of(paths), load_result(paths).data
+    start, trained_on = resume_point_of(paths), load_result(paths).data
     (one,) = plan(request_of(load_toml(paths.spec)))
     check_writable(paths.runs)
     ready = _ensure(one.spec.workload, _workload(one).dataset, say)
@@ -120,7 +120,7 @@ def resume(paths: RunPaths, view: View, say: Callable[[str], None] = lambda _lin
 
 def catalog(asked: Iterable[str] = ()) -> Catalog:
     """What there is to choose from on this machine; users' own workloads are there if they are asked for."""
-    own = {name: sizes_of(name) for name in asked if is_own(name)}
+    own = {name: sizes_of(name) for name in asked if is_user_workload(name)}
     return Catalog(
         engines={
             name: EngineFacts(
@@ -153,11 +153,13 @@ def catalog(asked: Iterable[str] = ()) -> Catalog:
     )
 
 
-def _ensure(workload_name: str, dataset: str | None, say: Callable[[str], None]) -> Ready:
+def _ensure(workload_name: str, dataset: str | None, say: Callable[[str], None]) -> PreparedData:
     """The data of a workload. With one's own goes a mark of its code: changed, it is no longer the same run."""
-    ready = data.ensure(dataset, say) if dataset else Ready(paths=(), source="the workload's own", synthetic=False)
-    if is_own(workload_name):
-        ready = replace(ready, source=f"{ready.source} (code {code_mark(workload_name)})")
+    ready = (
+        data.ensure(dataset, say) if dataset else PreparedData(paths=(), source="the workload's own", synthetic=False)
+    )
+    if is_user_workload(workload_name):
+        ready = replace(ready, source=f"{ready.source} (code {code_hash(workload_name)})")
     return ready
 
 
@@ -167,12 +169,12 @@ def _workload(one: RunPlan) -> Workload:
 
 def _run_one(
     one: RunPlan,
-    ready: Ready,
+    ready: PreparedData,
     runs: Path,
     name: str | None,
     watch: Watch,
     interrupts: Interrupts,
-    start: Resumption = Resumption(),  # noqa: B008  # frozen
+    start: ResumePoint = ResumePoint(),  # noqa: B008  # frozen
 ) -> Result:
     writer = RunWriter(runs, name or _workload(one).name, one)
     try:
@@ -204,7 +206,7 @@ def _run_one(
         writer.release()
 
 
-def _created(one: RunPlan, ready: Ready, start: Resumption) -> Mapping[str, Any]:
+def _created(one: RunPlan, ready: PreparedData, start: ResumePoint) -> Mapping[str, Any]:
     spec = msgspec.to_builtins(one.spec)
     spec |= {"stop": [str(rule) for rule in one.spec.stop], "fault": [str(fault) for fault in one.spec.fault]}
     return {

@@ -10,10 +10,10 @@ import pytest
 from bench.quiet import stolen_s
 
 from paceline.agent import sampler as sampler_module
-from paceline.agent.counters import Later, Links, ProcessCount
+from paceline.agent.counters import Deferred, Links, ProcessCount
 from paceline.agent.portable import PortableHost
-from paceline.agent.protocol import LinkCount, TaskSample
 from paceline.agent.sampler import Sampler
+from paceline.messages import LinkCount, TaskSample
 from samples import sample_of
 from talk import said, tell
 
@@ -163,16 +163,16 @@ class Counting:
     def __init__(self) -> None:
         self.looks, self.pid = 0, 1
 
-    def cores_busy_s(self) -> Later[list[float]]:
+    def cores_busy_s(self) -> Deferred[list[float]]:
         return list
 
-    def links(self) -> Later[Links]:
+    def links(self) -> Deferred[Links]:
         return lambda: Links(LinkCount(), LinkCount())
 
     def process(self, _pid: int) -> "Counting":
         return self
 
-    def read(self) -> Later[ProcessCount]:
+    def read(self) -> Deferred[ProcessCount]:
         return lambda: ProcessCount(0.0, 0, 1, 0, 0)
 
     def run_wait_s(self) -> float:

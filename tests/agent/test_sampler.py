@@ -18,10 +18,10 @@ from paceline.agent import sampler as sampler_module
 from paceline.agent.counters import HostCounters
 from paceline.agent.portable import PortableHost
 from paceline.agent.procfs import ProcfsHost
-from paceline.agent.protocol import HostSample, LinkCount
 from paceline.agent.sampler import Sampler
-from paceline.hosts.kind import HostRequest
-from paceline.hosts.netns import NetnsHost, NetnsHosts, enter
+from paceline.hosts.base import HostRequest
+from paceline.hosts.netns.hosts import NetnsHost, NetnsHosts, enter
+from paceline.messages import HostSample, LinkCount
 from samples import sample_of
 from talk import said, tell
 

@@ -13,14 +13,14 @@ import pytest
 
 from live import gone
 from paceline.agent import tasks
-from paceline.agent.protocol import AgentSays, Failed, Log, Receiver, Sender, StartTask, TaskExited, TaskSaid
 from paceline.agent.tasks import RunningTask
-from paceline.data.dataset import Ready
+from paceline.data.dataset import PreparedData
+from paceline.messages import Failed, FromAgent, Log, Receiver, Sender, StartTask, TaskExited, TaskMessage
 from paceline.train.context import Job
 
 NO_SUCH_WORKLOAD = Job(
     run="test", task="w0", role="w", index=0, workers=1, servers=0, address="127.0.0.1", workload="nothing", size="",
-    examples=None, momentum=0.0, transport=None, data=Ready(paths=(), source="", synthetic=True), engine="torch",
+    examples=None, momentum=0.0, transport=None, data=PreparedData(paths=(), source="", synthetic=True), engine="torch",
     strategy="single", synchronous=True, batch=10, seed=1, lr=0.5, stop=(), update_limit=None, updates_per_epoch=1,
     eval_every=None, eval_examples=None, checkpoint_every=None, threads=1, trace_every=None, record=True, secrets={},
 )  # fmt: skip
@@ -46,10 +46,10 @@ def test_a_task_stays_until_its_agent_has_looked_at_it_a_last_time(tmp_path: Pat
     assert min(threads_seen) >= 2  # its main thread, and the one that listens to its agent
 
     up.seek(0)
-    says = Receiver[AgentSays](up, AgentSays)
+    says = Receiver[FromAgent](up, FromAgent)
     messages = [message for message in iter(says.receive, None) if not isinstance(message, Log)]
     said, exited = messages
-    assert isinstance(said, TaskSaid)
+    assert isinstance(said, TaskMessage)
     assert isinstance(said.message, Failed)
     assert "nothing" in said.message.user_line
     assert isinstance(exited, TaskExited)
@@ -72,7 +72,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     task = RunningTask(StartTask("w0", msgspec.Raw(b"\x90"), {}), tmp_path, [], os.environ, Sender(up), lambda _: None)
     task.join(timeout_s=60)
     up.seek(0)
-    exited = Receiver[AgentSays](up, AgentSays).receive()
+    exited = Receiver[FromAgent](up, FromAgent).receive()
     assert isinstance(exited, TaskExited)
     assert exited.code == -signal.SIGKILL
     # It was killed before that was said; the kernel takes a moment to carry it out.

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from paceline.agent.threads import Allowance, Threads
+from paceline.agent.threads import FileBudget, ThreadFiles
 from talk import said, tell
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these files")
@@ -62,7 +62,7 @@ def open_files(pid: int) -> int:
 def test_tells_of_every_thread_there_is_however_few_files_stay_open(
     process: "subprocess.Popen[str]", allowed: int
 ) -> None:
-    threads = Threads(process.pid, allowance := Allowance(allowed))
+    threads = ThreadFiles(process.pid, allowance := FileBudget(allowed))
     for alive in (3, 1, 3, 1):
         numbers = said(process).split()
         assert len(numbers) == alive
@@ -82,7 +82,7 @@ def test_tells_of_every_thread_there_is_however_few_files_stay_open(
 
 def test_files_of_each_name_are_kept_apart(process: "subprocess.Popen[str]") -> None:
     said(process)
-    threads = Threads(process.pid, allowance := Allowance(MANY))
+    threads = ThreadFiles(process.pid, allowance := FileBudget(MANY))
     names = {thread: text.strip() for thread, text in threads.tell("comm").items()}
     assert len(names) == 3
     assert threads.tell("schedstat").keys() == names.keys()
@@ -96,7 +96,7 @@ def test_a_file_that_is_kept_tells_what_is_new() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HAS_CHILDREN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as parent:
-        threads = Threads(parent.pid, Allowance(MANY))
+        threads = ThreadFiles(parent.pid, FileBudget(MANY))
         for _ in range(2):
             assert b"".join(threads.tell("children").values()) == b""
             tell(parent)
@@ -111,7 +111,7 @@ def test_of_a_thread_that_is_gone_no_file_is_kept_though_its_number_is_there(
     process: "subprocess.Popen[str]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said(process)
-    threads = Threads(process.pid, allowance := Allowance(MANY))
+    threads = ThreadFiles(process.pid, allowance := FileBudget(MANY))
     names, told = threads.tell("comm"), threads.tell("schedstat")
     real, gone = os.pread, iter([ProcessLookupError()])
 
@@ -131,11 +131,11 @@ def test_of_a_thread_that_is_gone_no_file_is_kept_though_its_number_is_there(
 def test_of_a_process_that_is_not_there_there_is_nothing_to_tell() -> None:
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
-    threads = Threads(gone.pid, Allowance(MANY))
+    threads = ThreadFiles(gone.pid, FileBudget(MANY))
     assert threads.tell("schedstat") == {}
     threads.close()
 
 
 def test_as_much_is_left_for_others() -> None:
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    assert 0 < Allowance.of_this_process().left <= most // 2
+    assert 0 < FileBudget.of_this_process().left <= most // 2

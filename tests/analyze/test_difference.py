@@ -1,11 +1,11 @@
 from analyze.made import made, repeats
 from paceline.analyze.difference import Difference, difference
-from paceline.analyze.figures import ACCURACY, EXAMPLES, LOSS, MEMORY, TO_TARGET, UPDATES, Figure, telling
+from paceline.analyze.metrics import ACCURACY, EXAMPLES, LOSS, MEMORY, TO_TARGET, UPDATES, Metric, informative_metrics
 from paceline.analyze.repeats import Group, group_repeats
 from paceline.store.result import Result
 
 
-def told(figure: Figure, group: list[Result], base: list[Result]) -> Difference:
+def told(figure: Metric, group: list[Result], base: list[Result]) -> Difference:
     found = difference(figure, Group(tuple(group)), Group(tuple(base)), "ps-async", "ps-sync")
     assert found is not None
     return found
@@ -77,7 +77,7 @@ def test_times_to_different_targets_are_not_compared() -> None:
 
 def test_the_length_of_a_run_tells_nothing_if_it_was_given_or_the_work_was_not_the_same() -> None:
     def tells(*results: Result) -> bool:
-        return "train_s" in [figure.key for figure in telling(group_repeats(results))]
+        return "train_s" in [figure.key for figure in informative_metrics(group_repeats(results))]
 
     assert tells(made(batch=100, steps=[60, 60]), made(batch=200, steps=[30, 30]))
     assert not tells(made(batch=100), made(batch=200))

@@ -1,8 +1,8 @@
 import polars as pl
 import pytest
 
-from paceline.agent.protocol import HostSample, LinkCount
 from paceline.analyze.hosts import host_results
+from paceline.messages import HostSample, LinkCount
 from paceline.store.journal import HostSamples
 from paceline.store.result import HostResult
 from paceline.store.tables import build

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.agent.protocol import HostSample, LinkCount
 from paceline.analyze import timeline
+from paceline.messages import HostSample, LinkCount
 from paceline.store.journal import HostSamples
 from paceline.store.tables import STEPS_SCHEMA, build
 

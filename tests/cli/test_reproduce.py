@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 import paceline
 from paceline.cli.main import run_command
+from paceline.recipes.notes import machine
 from paceline.recipes.observe import machine_cores, observe
 from paceline.recipes.recipe import recipes
-from paceline.recipes.remarks import machine
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
 

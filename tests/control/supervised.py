@@ -1,22 +1,22 @@
 """A supervisor brought to where tests begin."""
 
-from paceline.control import vocabulary as say
+from paceline.control import events as say
 from paceline.control.supervisor import Supervisor
 from paceline.train.context import Outcome
 
 TASKS = {"ps0": "h1", "w0": "h1", "w1": "h2"}
 HOSTS = ("h1", "h2")
-FAIL = say.Policy()
+FAIL = say.RestartPolicy()
 
 
-def started(policy: say.Policy = FAIL) -> Supervisor:
+def started(policy: say.RestartPolicy = FAIL) -> Supervisor:
     supervisor = Supervisor(HOSTS, TASKS, 0.0, policy=policy)
     for host in HOSTS:
         supervisor.handle(say.AgentJoined(host), 1.0)
     return supervisor
 
 
-def training(policy: say.Policy = FAIL) -> Supervisor:
+def training(policy: say.RestartPolicy = FAIL) -> Supervisor:
     supervisor = started(policy)
     for task in TASKS:
         supervisor.handle(say.TaskBound(task, {"at": task}), 2.0)

@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.control.faults import Action, Began, Hold, Over, Schedule, Send
-from paceline.hosts.kind import Condition
+from paceline.control.fault_schedule import Action, Began, Hold, Over, Schedule, Send
+from paceline.hosts.base import Condition
 from paceline.spec.fault import Fault, parse_faults
 
 HOMES = {"ps0": "h1", "w0": "h1", "w1": "h2"}

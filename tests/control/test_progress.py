@@ -2,17 +2,17 @@ from typing import Any
 
 import pytest
 
-from paceline.control.moment import Moment
 from paceline.control.progress import progress
+from paceline.control.run_state import RunState
 from paceline.pipeline import catalog
 from paceline.plan.place import place
 from paceline.spec.load import experiment
 from paceline.spec.sweep import expand
 
 
-def moment_of(*stop: str, **fields: Any) -> Moment:
+def moment_of(*stop: str, **fields: Any) -> RunState:
     (spec,) = expand(experiment({"workload": "logreg", "stop": list(stop), **fields}))
-    return Moment("logreg-1", place(spec, catalog()))
+    return RunState("logreg-1", place(spec, catalog()))
 
 
 def test_a_run_that_has_not_begun_has_made_none_of_its_way() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from control.supervised import HOSTS, TASKS, done, end_of, started, training
-from paceline.control import vocabulary as say
+from paceline.control import events as say
 from paceline.control.supervisor import HALT_DEADLINE_S, STARTUP_DEADLINE_S, Supervisor
 
 
@@ -22,7 +22,7 @@ def test_the_barrier_opens_when_the_last_task_is_ready_whatever_the_order() -> N
         supervisor = started()
         said = [supervisor.handle(say.TaskBound(task, {"p": task}), 2.0) for task in order]
         assert said[:2] == [[], []]
-        assert said[2] == [say.Introduce(tuple(TASKS), {task: {"p": task} for task in order})]
+        assert said[2] == [say.SendPeers(tuple(TASKS), {task: {"p": task} for task in order})]
         said = [supervisor.handle(say.TaskReady(task), 3.0) for task in order]
         assert said == [[], [], [say.OpenBarrier(tuple(TASKS))]]
 
@@ -50,7 +50,7 @@ def test_a_server_that_does_not_hear_is_killed_and_the_run_is_still_ok() -> None
 def test_a_killed_worker_is_named_with_host_and_signal_and_the_rest_is_killed() -> None:
     supervisor = training()
     assert supervisor.handle(say.TaskExited("w1", -9), 10.0) == [
-        say.Report("w1 on h2 was killed by SIGKILL", "w1", "h2"),
+        say.RecordIncident("w1 on h2 was killed by SIGKILL", "w1", "h2"),
         say.KillTasks(("ps0", "w0")),
     ]
     supervisor.handle(say.TaskExited("w0", -9), 10.9)
@@ -63,19 +63,19 @@ def test_the_killed_one_is_blamed_though_others_complain_first() -> None:
     supervisor.handle(say.TaskExited("w0", 1), 10.05)
     supervisor.handle(say.TaskExited("ps0", -11), 10.2)
     said = supervisor.handle(say.Tick(), 11.0)
-    assert said[0] == say.Report("ps0 on h1 was killed by SIGSEGV", "ps0", "h1")
+    assert said[0] == say.RecordIncident("ps0 on h1 was killed by SIGSEGV", "ps0", "h1")
 
 
 def test_a_task_that_fails_alone_is_quoted() -> None:
     supervisor = training()
     supervisor.handle(say.TaskFailed("w0", "ValueError: no"), 10.0)
     supervisor.handle(say.TaskExited("w0", 1), 10.0)
-    assert supervisor.handle(say.Tick(), 11.0)[0] == say.Report("w0 on h1 failed: ValueError: no", "w0", "h1")
+    assert supervisor.handle(say.Tick(), 11.0)[0] == say.RecordIncident("w0 on h1 failed: ValueError: no", "w0", "h1")
 
 
 def test_out_of_memory_is_named() -> None:
     supervisor = training()
-    assert supervisor.handle(say.TaskExited("w0", -9, oom=True), 10.0)[0] == say.Report(
+    assert supervisor.handle(say.TaskExited("w0", -9, oom=True), 10.0)[0] == say.RecordIncident(
         "w0 on h1 was killed: out of memory", "w0", "h1"
     )
 
@@ -84,7 +84,7 @@ def test_a_lost_agent_ends_the_run() -> None:
     supervisor = training()
     supervisor.handle(say.AgentLost("h2", "its pipe closed"), 10.0)
     said = supervisor.handle(say.Tick(), 11.0)
-    assert said[0] == say.Report("the agent of h2 is gone: its pipe closed", None, "h2")
+    assert said[0] == say.RecordIncident("the agent of h2 is gone: its pipe closed", None, "h2")
     assert end_of(supervisor.handle(say.Tick(), 15.0)) == say.End("failed", "the agent of h2 is gone: its pipe closed")
 
 
@@ -92,13 +92,13 @@ def test_a_stuck_task_fails_the_run_in_the_words_it_was_found_with() -> None:
     supervisor = training()
     supervisor.handle(say.TaskStuck("w1", "w1 on h2 is stuck"), 10.0)
     assert supervisor.handle(say.Tick(), 11.0) == [
-        say.Report("w1 on h2 is stuck", "w1", "h2"),
+        say.RecordIncident("w1 on h2 is stuck", "w1", "h2"),
         say.KillTasks(("ps0", "w0", "w1")),
     ]
 
 
 def test_a_stuck_task_that_may_rejoin_is_killed_and_comes_back() -> None:
-    policy = say.Policy(rejoin=frozenset({"w1"}), restarts=1)
+    policy = say.RestartPolicy(rejoin=frozenset({"w1"}), restarts=1)
     supervisor = Supervisor(HOSTS, TASKS, 0.0, policy=policy)
     for host in HOSTS:
         supervisor.handle(say.AgentJoined(host), 1.0)
@@ -107,7 +107,7 @@ def test_a_stuck_task_that_may_rejoin_is_killed_and_comes_back() -> None:
     for task in TASKS:
         supervisor.handle(say.TaskReady(task), 3.0)
     assert supervisor.handle(say.TaskStuck("w1", "w1 on h2 is stuck"), 10.0) == [
-        say.Report("w1 on h2 is stuck", "w1", "h2"),
+        say.RecordIncident("w1 on h2 is stuck", "w1", "h2"),
         say.KillTasks(("w1",)),
     ]
     assert say.StartTasks(("w1",), 1, whole=False) in supervisor.handle(say.TaskExited("w1", -9), 10.1)
@@ -125,7 +125,7 @@ def test_a_start_that_takes_too_long_names_who_is_missing() -> None:
     supervisor = started()
     supervisor.handle(say.TaskBound("w0", {}), 2.0)
     said = supervisor.handle(say.Tick(), STARTUP_DEADLINE_S + 1)
-    assert isinstance(said[0], say.Report)
+    assert isinstance(said[0], say.RecordIncident)
     assert "ps0 on h1, w1 on h2" in said[0].what
 
 
@@ -209,5 +209,5 @@ def test_every_signal_has_a_name(number: int) -> None:
     supervisor = training()
     told = supervisor.handle(say.TaskExited("w0", -number), 10.0)
     said = [*told, *supervisor.handle(say.Tick(), 11.0)][0]
-    assert isinstance(said, say.Report)
+    assert isinstance(said, say.RecordIncident)
     assert "signal" in said.what.lower() or "SIG" in said.what

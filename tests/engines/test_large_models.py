@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import paceline
-from paceline.engines.torch.buckets import BUCKET_BYTES, cut, touched_by
+from paceline.paramserver.buckets import BUCKET_BYTES, cut, touched_by
 from paceline.workloads.alexnet import CIFAR, IMAGENET
 
 

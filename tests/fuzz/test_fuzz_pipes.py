@@ -15,27 +15,27 @@ import msgspec
 import psutil
 import pytest
 
+from fake_hosts import FakeAgent, FakeHosts, serve_until_told
 from fuzz.mutations import mutants, quick_and_thorough
 from live import gone
-from paceline.agent import protocol as p
-from paceline.agent.protocol import AgentHears, AgentSays, FrameError, Receiver, Sender, TaskHears, TaskSays
+from paceline import messages as p
 from paceline.agent.tasks import RunningTask
-from paceline.control.credible import why_incredible
-from paceline.control.execute import execute
+from paceline.control.events import End
 from paceline.control.interrupts import Interrupts
-from paceline.control.vocabulary import End
-from paceline.data.dataset import Ready
-from paceline.hosts.fake import FakeAgent, FakeHosts, serve_until_told
-from paceline.hosts.kind import AgentPipes, Condition, Host, HostRequest
+from paceline.control.run_controller import execute
+from paceline.control.validate_message import invalid_reason
+from paceline.data.dataset import PreparedData
+from paceline.hosts.base import AgentPipes, Condition, Host, HostRequest
+from paceline.messages import FrameError, FromAgent, FromTask, Receiver, Sender, ToAgent, ToTask
 from paceline.pipeline import catalog
 from paceline.plan.place import RunPlan, place
+from paceline.recording.recorder import RECORD_BYTES
 from paceline.spec.load import experiment
 from paceline.spec.sweep import expand
 from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
-from paceline.task.link import LinkOrder
+from paceline.task.link_probe import LinkOrder
 from paceline.train.context import Outcome
-from paceline.train.recorder import RECORD_BYTES
 
 SAMPLE = p.HostSample(
     1, 0.5, [1.0, 2.0], 10, p.LinkCount(1, 2, 3, 4), p.LinkCount(), 5, 6, [p.TaskSample("w0", 0.1, 9, 3, 0.2)]
@@ -48,17 +48,17 @@ FROM_TASKS: list[p.Message] = [
 FROM_AGENTS: list[p.Message] = [
     p.Hello("h1", 1, 2, 3, "host"), p.Pong(1, 2), p.TaskStarted("w0", 5), p.TaskExited("w1", -9, 5),
     p.Records("w0", bytes(2 * RECORD_BYTES)), p.Log("w0", b"text"), p.Samples([SAMPLE]),
-    *(p.TaskSaid("w0", said) for said in FROM_TASKS),  # type: ignore[arg-type]
+    *(p.TaskMessage("w0", said) for said in FROM_TASKS),  # type: ignore[arg-type]
 ]  # fmt: skip
 TO_AGENTS: list[p.Message] = [
     p.Setup("/nowhere", 10.0), p.Ping(1), p.StartTask("w0", RAW, {"a": "b"}), p.Signal("w0", 9),
-    *(p.Tell("w0", told) for told in (p.Peers({"w0": {"a": "b"}}), p.Go(), p.Halt(), p.Dismissed())),
+    *(p.SendToTask("w0", told) for told in (p.Peers({"w0": {"a": "b"}}), p.Go(), p.Halt(), p.MayExit())),
 ]  # fmt: skip
 PIPES: dict[str, tuple[Any, list[p.Message]]] = {
-    "agent to controller": (AgentSays, FROM_AGENTS),
-    "controller to agent": (AgentHears, TO_AGENTS),
-    "task to agent": (TaskSays, FROM_TASKS),
-    "agent to task": (TaskHears, [p.Peers({"w0": {"a": "b"}}), p.Go(), p.Halt(), p.Dismissed()]),
+    "agent to controller": (FromAgent, FROM_AGENTS),
+    "controller to agent": (ToAgent, TO_AGENTS),
+    "task to agent": (FromTask, FROM_TASKS),
+    "agent to task": (ToTask, [p.Peers({"w0": {"a": "b"}}), p.Go(), p.Halt(), p.MayExit()]),
 }
 
 
@@ -99,7 +99,7 @@ def test_any_bytes_are_messages_the_end_or_a_frame_error(pipe: str, cases: int) 
 def test_lists_in_lists_without_end_are_a_frame_error(levels: int) -> None:
     """Once they were a RecursionError, which ended the thread that listened, and nobody was told."""
     with pytest.raises(FrameError):
-        Receiver[TaskSays](io.BytesIO(deep(levels)), TaskSays).receive()
+        Receiver[FromTask](io.BytesIO(deep(levels)), FromTask).receive()
 
 
 def test_room_is_made_for_what_comes_and_not_for_what_is_announced() -> None:
@@ -107,7 +107,7 @@ def test_room_is_made_for_what_comes_and_not_for_what_is_announced() -> None:
         stream = _Chained([(p.MAX_FRAME_BYTES - 1).to_bytes(4, "little"), b"x" * 100], nothing)
         tracemalloc.start()
         try:
-            assert Receiver[AgentSays](stream, AgentSays).receive() is None  # type: ignore[arg-type]
+            assert Receiver[FromAgent](stream, FromAgent).receive() is None  # type: ignore[arg-type]
             assert tracemalloc.get_traced_memory()[1] < 4 * 2**20
         finally:
             tracemalloc.stop()
@@ -143,7 +143,7 @@ def test_an_agent_that_hears_garbage_ends_with_its_tasks_and_says_why(tmp_path: 
         order = p.StartTask("link-h1", msgspec.Raw(msgspec.msgpack.encode(link)), {}, "link")
         agent.stdin.write(sent(p.Setup(str(tmp_path / "spool"), 0.0), order))
         agent.stdin.flush()
-        says = Receiver[AgentSays](agent.stdout, AgentSays)  # type: ignore[arg-type]
+        says = Receiver[FromAgent](agent.stdout, FromAgent)  # type: ignore[arg-type]
         started = next(said for said in iter(says.receive, None) if isinstance(said, p.TaskStarted))
         family = [psutil.Process(started.pid)] if psutil.pid_exists(started.pid) else []
         agent.stdin.write(garbage)
@@ -172,8 +172,8 @@ def test_a_task_that_speaks_nonsense_is_ended_and_named(
     task.join(timeout_s=30)
     assert not task.alive
     up.seek(0)
-    said, exited = iter(Receiver[AgentSays](up, AgentSays).receive, None)
-    assert isinstance(said, p.TaskSaid)
+    said, exited = iter(Receiver[FromAgent](up, FromAgent).receive, None)
+    assert isinstance(said, p.TaskMessage)
     assert isinstance(said.message, p.Failed)
     assert "no message of ours" in said.message.user_line
     assert isinstance(exited, p.TaskExited)
@@ -207,9 +207,9 @@ class MadHost:
         assert isinstance(agent, FakeAgent)
         calm = agent._handle
 
-        def handle(message: AgentHears) -> None:
+        def handle(message: ToAgent) -> None:
             calm(message)
-            if isinstance(message, p.Tell) and isinstance(message.message, p.Go) and message.task == "w0":
+            if isinstance(message, p.SendToTask) and isinstance(message.message, p.Go) and message.task == "w0":
                 agent._says.write(self._madness)
                 agent._says.flush()
                 raise BrokenPipeError  # And it is gone: it might else have the controller wait for the rest of a frame.
@@ -233,7 +233,7 @@ def play(plan: RunPlan, tmp_path: Path) -> Play:
     def run(madness: bytes) -> tuple[End, RunWriter]:
         writer = RunWriter(tmp_path / "runs", "test", plan)
         writer.event("created", spec=msgspec.to_builtins(plan.spec), places=msgspec.to_builtins(plan.places))
-        ready = Ready(paths=("", "", "", ""), source="none", synthetic=True)
+        ready = PreparedData(paths=("", "", "", ""), source="none", synthetic=True)
         end = execute(plan, MadHosts(madness), ready, writer, lambda _moment: None, Interrupts())
         writer.close()
         writer.release()
@@ -252,21 +252,21 @@ HOME = {"ps0": "h1", "w0": "h1", "w1": "h2"}
         (p.Log("../../../tmp/x", b"text"), "which is not there"),
         (p.TaskExited("w1", 0, 5), "speaks of 'w1'"),
         (p.TaskStarted("w1", 5), "speaks of 'w1'"),
-        (p.TaskSaid("w7", p.Ready()), "speaks of 'w7'"),
-        (p.TaskSaid("w0", p.Finished(msgspec.Raw(b"\x01"))), "cannot be read"),
-        (p.TaskSaid("w0", p.Attached("checkpoint", "../x", b"", True)), "named '../x'"),
+        (p.TaskMessage("w7", p.Ready()), "speaks of 'w7'"),
+        (p.TaskMessage("w0", p.Finished(msgspec.Raw(b"\x01"))), "cannot be read"),
+        (p.TaskMessage("w0", p.Attached("checkpoint", "../x", b"", True)), "named '../x'"),
         (p.Records("w0", b"xyz"), "3 bytes as records"),
         (p.Samples([msgspec.structs.replace(SAMPLE, cpu_s=float("nan"))]), "no number of seconds"),
         (p.Hello("h2", 1, 2, 3, "host"), "says that it is 'h2'"),
     ],
 )
-def test_what_an_agent_cannot_know_or_do_is_not_believed(message: AgentSays, says: str) -> None:
-    assert says in str(why_incredible("h1", message, HOME))
+def test_what_an_agent_cannot_know_or_do_is_not_believed(message: FromAgent, says: str) -> None:
+    assert says in str(invalid_reason("h1", message, HOME))
 
 
 def test_what_agents_really_say_is_believed() -> None:
     home = dict.fromkeys(("w0", "w1"), "h1")
-    assert [why_incredible("h1", message, home) for message in FROM_AGENTS] == [None] * len(FROM_AGENTS)  # type: ignore[arg-type]
+    assert [invalid_reason("h1", message, home) for message in FROM_AGENTS] == [None] * len(FROM_AGENTS)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

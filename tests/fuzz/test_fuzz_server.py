@@ -14,11 +14,11 @@ import psutil
 import pytest
 import zmq
 
-from engines.serving import VALUES, WORKER_KEYS, Running, client, hear_out, is_served, neighbour, running
 from fuzz.mutations import mutants, quick_and_thorough
-from paceline.engines.torch.curve import CLIENT_PUBLIC, CLIENT_SECRET
-from paceline.engines.torch.memory import Segment, is_neighbours_path, path_of
-from paceline.engines.torch.wire import Op, Request
+from paceline.paramserver.transports.curve_auth import CLIENT_PUBLIC, CLIENT_SECRET
+from paceline.paramserver.transports.shared_memory import Segment, is_peer_path, path_of
+from paceline.paramserver.wire import Op, Request
+from paramserver.serving import VALUES, WORKER_KEYS, Running, client, hear_out, is_served, neighbour, running
 
 MB = 10**6
 PUSH = Request(Op.PUSH).head() + bytes(4 * VALUES)
@@ -174,7 +174,7 @@ def test_a_neighbour_that_writes_anything_at_all_harms_nobody_else(
                 slip = data[:128].ljust(128, b"\0")
                 # Not in the name of the worker that keeps to the rules, nor from any pipe that happens to be open here.
                 content = slip[4 : 4 + slip[3]]
-                is_stray = content not in paths and is_neighbours_path(content.decode("ascii", "replace"))
+                is_stray = content not in paths and is_peer_path(content.decode("ascii", "replace"))
                 if slip[:2] != b"\0\0" and not is_stray:
                     mad.write(slip)
                 if number % 500 == 0:

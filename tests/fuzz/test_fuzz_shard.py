@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from fuzz.mutations import mutants, quick_and_thorough
-from paceline.engines.torch.lanes import Lane, ServerLanes
-from paceline.engines.torch.neighbours import ServerSide
-from paceline.engines.torch.shard import AsyncShard, Plan, Shard, SyncShard
-from paceline.engines.torch.wire import Op, Request, WireError
+from paceline.paramserver.row_buffers import RowBuffer, ServerRowBuffers
+from paceline.paramserver.shard import AsyncShard, Shard, ShardPlan, SyncShard
+from paceline.paramserver.transfer import ServerTransfer
+from paceline.paramserver.wire import Op, Request, WireError
 
 SIZE = 12
 WORKERS = ["w0", "w1", "w2"]
@@ -19,20 +19,22 @@ THIRDS = (slice(8, 12), slice(4, 8), slice(0, 4))
 SENDERS = [b"w0", b"w1", b"w2", b"w3", b"", b"\0\xff", b"w" * 255]
 
 
-def side() -> ServerSide:
-    return ServerSide(np.zeros(SIZE, np.float32), steady=True)
+def side() -> ServerTransfer:
+    return ServerTransfer(np.zeros(SIZE, np.float32), steady=True)
 
 
-def side_with_lanes() -> ServerSide:
+def side_with_lanes() -> ServerTransfer:
     """Rows through memory, in which workers may have written anything."""
     made, chance = side(), np.random.default_rng(1)
-    rooms = [chance.integers(-3, SIZE + 3, Lane.room(SIZE)).astype(np.int32).view(np.float32) for _ in WORKERS]
-    made.lanes = ServerLanes(made.values, {n.encode(): Lane(room) for n, room in zip(WORKERS, rooms, strict=True)})
+    rooms = [chance.integers(-3, SIZE + 3, RowBuffer.room(SIZE)).astype(np.int32).view(np.float32) for _ in WORKERS]
+    made.lanes = ServerRowBuffers(
+        made.values, {n.encode(): RowBuffer(room) for n, room in zip(WORKERS, rooms, strict=True)}
+    )
     return made
 
 
-def plan(**fields: object) -> Plan:
-    return Plan(**{"buckets": THIRDS, "lr": 0.5, "workers": WORKERS, **fields})  # type: ignore[arg-type]
+def plan(**fields: object) -> ShardPlan:
+    return ShardPlan(**{"buckets": THIRDS, "lr": 0.5, "workers": WORKERS, **fields})  # type: ignore[arg-type]
 
 
 SHARDS: dict[str, Callable[[], Shard]] = {

@@ -10,19 +10,19 @@ import msgspec
 import pytest
 
 from fuzz.mutations import mutants, quick_and_thorough
-from paceline.agent.protocol import HostSample, LinkCount
 from paceline.analyze.load import load_result
 from paceline.cli.main import run_command
 from paceline.errors import StoreError
+from paceline.messages import HostSample, LinkCount
+from paceline.recording.recorder import RECORD_BYTES, Kind, Recorder, RecordReader
 from paceline.store import result as results
+from paceline.store.checksums import write_checksums
 from paceline.store.events import well_formed
 from paceline.store.journal import ClockOffset, Entry, HostSamples, Journal, TaskAdded, TaskRecords, read
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
-from paceline.store.seal import seal
 from paceline.store.tables import build
 from paceline.store.writer import consolidate
-from paceline.train.recorder import RECORD_BYTES, Kind, Recorder, RecordReader
 from report.stored import store_run
 
 SAMPLE = HostSample(1, 1.0, [0.5, 0.25], 100, LinkCount(1, 2, 3, 4), LinkCount(5, 6, 7, 8), 9, 10, [])
@@ -214,7 +214,7 @@ def test_a_torn_tail_is_set_aside_and_the_rest_of_the_run_is_shown(tmp_path: Pat
     run.journal.write_bytes(torn)
     consolidate(run)
     shutil.copy(tmp_path / "steps", run.steps)
-    seal(run)
+    write_checksums(run)
     again = load_result(run)
     assert (again.status, again.updates) == (whole.status, whole.updates)
     assert [worker.steps for worker in again.workers] == [worker.steps for worker in whole.workers]

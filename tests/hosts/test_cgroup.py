@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from paceline.hosts.cgroup import Hierarchy, cpu_hierarchy, cpu_limit, processes
-from paceline.hosts.sweep import sweep
+from paceline.hosts.netns.cgroup import Hierarchy, cpu_hierarchy, cpu_limit, processes
+from paceline.hosts.netns.teardown import teardown
 
 needs_root = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0 or cpu_hierarchy() is None, reason="needs root and a cpu cgroup"
@@ -72,7 +72,7 @@ def group() -> Iterator[Path]:
     assert hierarchy
     made = hierarchy.make(f"test-paceline-{uuid.uuid4().hex[:8]}", 0.5)
     yield made
-    sweep([], [made])
+    teardown([], [made])
 
 
 @pytest.fixture
@@ -89,11 +89,11 @@ def member(group: Path) -> Iterator[subprocess.Popen[bytes]]:
 @needs_root
 def test_a_group_goes_with_its_processes(group: Path, member: subprocess.Popen[bytes]) -> None:
     assert processes(group) == [member.pid]
-    swept = sweep([], [group])
+    swept = teardown([], [group])
     assert swept.done == [f"killed process {member.pid} (sleep)", f"removed cgroup {group.name}"]
     assert swept.failed == []
     assert member.wait() == -9
-    assert sweep([], [group]) == ([], []), "and what is gone is fine"
+    assert teardown([], [group]) == ([], []), "and what is gone is fine"
 
 
 @pytest.mark.netns
@@ -105,8 +105,8 @@ def test_a_frozen_process_is_thawed_to_die(group: Path, member: subprocess.Popen
     try:
         (ice / "cgroup.procs").write_text(str(member.pid))
         (ice / "freezer.state").write_text("FROZEN")
-        assert sweep([], [group]).failed == []
+        assert teardown([], [group]).failed == []
         assert member.wait() == -9
     finally:
         (ice / "freezer.state").write_text("THAWED")
-        sweep([], [ice])
+        teardown([], [ice])

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from hosts.boxes import needs_root, requests
-from paceline.agent.protocol import AgentSays, Hello, Receiver
+from hosts.namespaces import needs_root, requests
 from paceline.errors import HostError, RunError
-from paceline.hosts import cgroup, claim, iproute, leftovers, netns
-from paceline.hosts.box import Made, change, downlink, uplink
-from paceline.hosts.kind import Condition, Host, HostRequest
-from paceline.hosts.netns import NetnsHost, NetnsHosts, enter
+from paceline.hosts.base import Condition, Host, HostRequest
+from paceline.hosts.netns import cgroup, iproute, leftovers, run_lock
+from paceline.hosts.netns import hosts as netns_hosts
+from paceline.hosts.netns.hosts import NetnsHost, NetnsHosts, enter
+from paceline.hosts.netns.setup import CreatedHost, change, downlink, uplink
+from paceline.messages import FromAgent, Hello, Receiver
 from talk import said, tell
 
 pytestmark = needs_root
@@ -70,8 +71,8 @@ print((time.process_time() - ticks) / (time.monotonic() - started))
 # A controller that can be killed: it opens hosts, with a process in each namespace and cgroup.
 HOLD = """
 import subprocess, sys, time
-from paceline.hosts.kind import HostRequest
-from paceline.hosts.netns import NetnsHosts, enter
+from paceline.hosts.base import HostRequest
+from paceline.hosts.netns.hosts import NetnsHosts, enter
 wanted = [HostRequest(name=name, cpus=0.5) for name in ("h1", "h2", "h3")]
 with NetnsHosts().open(sys.argv[1], wanted) as hosts:
     for host in hosts:
@@ -117,12 +118,12 @@ def transfer(sender: Host, receiver: Host, megabytes: int) -> float:
 
 def traces(token: str) -> list[str]:
     """Everything on this machine that carries the token."""
-    places = [Path(iproute.NAMESPACES), cgroup.root(), claim.DIRECTORY]
+    places = [Path(iproute.NAMESPACES), cgroup.root(), run_lock.DIRECTORY]
     return [name for place in places if place.is_dir() for name in os.listdir(place) if token in name]
 
 
 def keeper_of(token: str) -> int:
-    (pid,) = [made.keeper for made in claim.claims() if made.path.stem == token]
+    (pid,) = [made.keeper for made in run_lock.run_locks() if made.path.stem == token]
     assert pid
     return pid
 
@@ -245,7 +246,7 @@ def test_what_the_system_refuses_to_change_is_one_line(token: str) -> None:
 def test_a_delayed_host_keeps_its_delay_when_its_rate_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[str, list[str], str]] = []
     monkeypatch.setattr(iproute, "batch", lambda name, lines, *, namespace: told.append((name, lines, namespace)))
-    made = Made(name="h1", address="", namespace="ns", cgroups=[], switch="sw", delayed=True, now=Condition())
+    made = CreatedHost(name="h1", address="", namespace="ns", cgroups=[], switch="sw", delayed=True, now=Condition())
     change(made, Condition(link_bits_s=10**9))
     change(made, Condition(link_bits_s=10**9))
     change(made, Condition())
@@ -288,7 +289,7 @@ def test_the_agent_runs_inside_its_host(token: str, tmp_path: Path) -> None:
     with NetnsHosts().open(token, requests(1, cpus=0.5)) as (host,):
         assert isinstance(host, NetnsHost)
         agent = host.start_agent(tmp_path / "agent.log")
-        hello = Receiver[AgentSays](agent.stdout, AgentSays).receive()
+        hello = Receiver[FromAgent](agent.stdout, FromAgent).receive()
         assert isinstance(hello, Hello)
         assert (hello.host, hello.network) == ("h1", "host")
         assert os.stat(f"/proc/{hello.pid}/ns/net").st_ino == os.stat(f"{iproute.NAMESPACES}/pl-{token}-h1").st_ino
@@ -335,7 +336,7 @@ def test_leaving_the_hosts_removes_them_even_if_the_keeper_was_killed(token: str
 
 
 def test_leaving_the_hosts_removes_them_even_if_the_keeper_hangs(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(netns, "_KEEPER_END_S", 0.1)
+    monkeypatch.setattr(netns_hosts, "_KEEPER_END_S", 0.1)
     with NetnsHosts().open(token, requests(2, cpus=0.5)):
         os.kill(keeper_of(token), signal.SIGSTOP)
     assert not traces(token)

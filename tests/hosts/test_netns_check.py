@@ -5,11 +5,12 @@ import sys
 
 import pytest
 
-from hosts.boxes import needs_root, requests
+from hosts.namespaces import needs_root, requests
 from paceline.errors import HostError
-from paceline.hosts import cgroup, iproute, netns
-from paceline.hosts.kind import HostRequest
-from paceline.hosts.netns import NetnsHosts
+from paceline.hosts.base import HostRequest
+from paceline.hosts.netns import cgroup, iproute
+from paceline.hosts.netns import hosts as netns_hosts
+from paceline.hosts.netns.hosts import NetnsHosts
 
 pytestmark = needs_root
 
@@ -65,7 +66,7 @@ def test_check_refuses_cpus_without_a_cgroup(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_check_refuses_latency_where_the_kernel_lacks_netem(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(netns, "_kernel_has", lambda queue: "netem" not in queue)
+    monkeypatch.setattr(netns_hosts, "_kernel_has", lambda queue: "netem" not in queue)
     NetnsHosts().check(requests(1, link_bits_s=10**9, latency_s=0.0))
     with pytest.raises(HostError, match="sch_netem"):
         NetnsHosts().check(requests(1, latency_s=0.001))

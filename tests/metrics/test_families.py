@@ -9,15 +9,15 @@ from prometheus_client import generate_latest
 from prometheus_client.core import CollectorRegistry
 
 from metrics.scrape import Scrape
-from paceline.control.moment import Moment
+from paceline.control.run_state import RunState
 from paceline.metrics.families import families
-from paceline.metrics.sweep import SweepState
+from paceline.metrics.sweep_state import SweepState
 from paceline.pipeline import catalog
 from paceline.plan.place import RunPlan, place
+from paceline.recording.recorder import FINAL, TRACED, Kind
+from paceline.recording.rows import RECORD_DTYPE
 from paceline.spec.load import experiment
 from paceline.spec.sweep import expand
-from paceline.store.records import RECORD_DTYPE
-from paceline.train.recorder import FINAL, TRACED, Kind
 
 
 def plan_of(workload: str = "logreg", **fields: Any) -> RunPlan:
@@ -45,7 +45,7 @@ def records(*rows: tuple[Kind, float, Mapping[str, float]]) -> np.ndarray:
     return made
 
 
-def showing(moment: Moment) -> Scrape:
+def showing(moment: RunState) -> Scrape:
     sweep = SweepState()
     with sweep.view(moment.plan, 1, 3) as watch:
         watch(moment)
@@ -59,7 +59,7 @@ def test_before_the_first_run_there_is_only_the_sweep() -> None:
 
 
 def test_a_run_that_starts_has_its_workers_at_zero_and_no_loss_yet() -> None:
-    told = showing(Moment("logreg-1", plan_of(strategy="ps-async", layout="pw w w")))
+    told = showing(RunState("logreg-1", plan_of(strategy="ps-async", layout="pw w w")))
     assert told.by("worker", "paceline_worker_steps_total") == {"w0": 0, "w1": 0, "w2": 0}
     assert "paceline_worker_loss" not in told
     assert "paceline_host_cpu_seconds_total" not in told
@@ -68,7 +68,7 @@ def test_a_run_that_starts_has_its_workers_at_zero_and_no_loss_yet() -> None:
 
 
 def test_records_add_up_and_those_the_result_leaves_out_do_not_count() -> None:
-    moment = Moment("logreg-1", plan_of(strategy="ps-async", layout="pw w", batch=50))
+    moment = RunState("logreg-1", plan_of(strategy="ps-async", layout="pw w", batch=50))
     step = (Kind.STEP, 0.3, {"value": 0.5, "update": 7, "staleness": 4})
     moment.add_records("w1", records((Kind.COMPUTE, 0.25, {}), (Kind.PUSH, 0.05, {}), step))
     traced = (Kind.COMPUTE, 9.0, {"flags": TRACED})
@@ -86,7 +86,7 @@ def test_records_add_up_and_those_the_result_leaves_out_do_not_count() -> None:
 
 
 def test_what_is_not_training_has_a_value_and_no_loss_or_examples() -> None:
-    moment = Moment("matmul-1", plan_of("matmul", stop="steps=4"))
+    moment = RunState("matmul-1", plan_of("matmul", stop="steps=4"))
     moment.add_records("w0", records((Kind.STEP, 1.0, {"value": 123.0, "update": 1})))
     told = showing(moment)
     assert told.value("paceline_worker_value", worker="w0") == 123
@@ -96,7 +96,7 @@ def test_what_is_not_training_has_a_value_and_no_loss_or_examples() -> None:
 
 
 def test_a_loss_that_is_no_number_and_names_with_odd_signs_can_be_read_back() -> None:
-    moment = Moment('odd"\\run\n', plan_of(stop="loss=0.3"))
+    moment = RunState('odd"\\run\n', plan_of(stop="loss=0.3"))
     moment.add_records("w0", records((Kind.STEP, 1.0, {"value": np.nan}), (Kind.EVAL, 1.0, {"value": np.nan})))
     moment.end("diverged")
     told = showing(moment)
@@ -106,7 +106,7 @@ def test_a_loss_that_is_no_number_and_names_with_odd_signs_can_be_read_back() ->
 
 
 def test_what_is_served_does_not_change_with_the_moment() -> None:
-    moment = Moment("logreg-1", plan_of())
+    moment = RunState("logreg-1", plan_of())
     sweep = SweepState()
     with sweep.view(moment.plan, 1, 1) as watch:
         watch(moment)
@@ -118,13 +118,13 @@ def test_what_is_served_does_not_change_with_the_moment() -> None:
 
 
 def test_names_and_units_are_as_prometheus_wants_them() -> None:
-    moment = Moment("logreg-1", plan_of(strategy="ps-async"))
+    moment = RunState("logreg-1", plan_of(strategy="ps-async"))
     for family in families_of(moment):
         assert family.startswith("paceline_")
         assert not family.endswith(("_s", "_ms", "_mb", "_percent", "_count", "_sum", "_total"))
 
 
-def families_of(moment: Moment) -> set[str]:
+def families_of(moment: RunState) -> set[str]:
     sweep = SweepState()
     sweep.moment = moment
     found = list(families(sweep))

@@ -14,10 +14,10 @@ from live import LiveRun, until
 from metrics.promql import wanted_by
 from metrics.scrape import Scrape, scrape
 from paceline import pipeline
-from paceline.control.execute import Watch
-from paceline.control.moment import STALENESS_BOUNDS, Moment
+from paceline.control.run_controller import Watch
+from paceline.control.run_state import STALENESS_BOUNDS, RunState
 from paceline.metrics.serve import serving
-from paceline.metrics.sweep import SweepState
+from paceline.metrics.sweep_state import SweepState
 from paceline.plan.place import RunPlan
 from paceline.spec.load import experiment
 from paceline.store.result import Result
@@ -85,7 +85,7 @@ class Scraping:
     def __call__(self, _plan: RunPlan, _number: int, _of: int) -> Iterator[Watch]:
         scrape(self._url)  # between runs
 
-        def watch(_moment: Moment) -> None:
+        def watch(_moment: RunState) -> None:
             told = scrape(self._url).by("status", "paceline_run_status")
             self.statuses |= {status for status, holds in told.items() if holds}
 

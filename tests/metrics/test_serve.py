@@ -16,7 +16,7 @@ from metrics.scrape import scrape
 from paceline.cli.main import run_command
 from paceline.errors import MetricsError
 from paceline.metrics.serve import _MOST_AT_ONCE, serving
-from paceline.metrics.sweep import SweepState
+from paceline.metrics.sweep_state import SweepState
 
 
 @pytest.fixture

@@ -8,17 +8,17 @@ import msgspec
 import numpy as np
 
 from paceline import pipeline
-from paceline.agent.protocol import HostSample, LinkCount
 from paceline.analyze.summary import summarize
+from paceline.messages import HostSample, LinkCount
 from paceline.plan.place import RunPlan
+from paceline.recording.recorder import INSIDE, Kind
+from paceline.recording.rows import RECORD_DTYPE
 from paceline.spec.load import experiment
 from paceline.store.journal import ClockOffset, HostSamples, TaskAdded, TaskRecords
 from paceline.store.paths import RunPaths
-from paceline.store.records import RECORD_DTYPE
 from paceline.store.result import Result
 from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
-from paceline.train.recorder import INSIDE, Kind
 
 START_S = 2.0
 SECONDS = {Kind.DATA: 0.0002, Kind.PULL: 0.002, Kind.COMPUTE: 0.006, Kind.PUSH: 0.001}

@@ -6,8 +6,8 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 
-from paceline.report.figure import Figure
-from paceline.report.gather import draw, gather
+from paceline.report.build import build, draw
+from paceline.report.chart import Chart
 from paceline.store.paths import RunPaths
 from report.stored import START_S, store_run
 
@@ -25,8 +25,8 @@ def disturbed(runs: Path) -> RunPaths:
     return store_run(runs, steps=400, events=events, fault=[FREEZE, KILL], end=("failed", "w1 was killed"))
 
 
-def figures(paths: RunPaths) -> dict[str, Figure]:
-    (run,) = draw(gather("made", [paths]), [paths]).runs
+def figures(paths: RunPaths) -> dict[str, Chart]:
+    (run,) = draw(build("made", [paths]), [paths]).runs
     return {figure.key: figure for figure in run.figures}
 
 
@@ -50,7 +50,7 @@ def test_the_steps_around_a_fault_can_be_looked_at(disturbed: RunPaths) -> None:
 
 
 def test_the_table_has_what_followed(disturbed: RunPaths) -> None:
-    (sheet,) = [sheet for sheet in gather("made", [disturbed]).sheets if sheet.name == "Faults caused"]
+    (sheet,) = [sheet for sheet in build("made", [disturbed]).sheets if sheet.name == "Faults caused"]
     rows = [dict(zip(sheet.columns, row, strict=True)) for row in sheet.rows]
     assert [row["fault"].text for row in rows] == [FREEZE, KILL]
     assert rows[0]["at s"].value == pytest.approx(1.0)
@@ -60,17 +60,17 @@ def test_the_table_has_what_followed(disturbed: RunPaths) -> None:
 
 
 def test_the_verdict_is_told_as_that_of_a_disturbed_run(disturbed: RunPaths, runs: Path) -> None:
-    (found,) = gather("made", [disturbed]).verdicts
+    (found,) = build("made", [disturbed]).bottlenecks
     assert [line.partition(": ")[2] for line in found.disturbed] == [FREEZE, KILL]
-    assert gather("made", [store_run(runs, fault=[KILL])]).verdicts[0].disturbed == []
+    assert build("made", [store_run(runs, fault=[KILL])]).bottlenecks[0].disturbed == []
 
 
 def test_a_fault_that_never_came_is_said_so_and_drawn_nowhere(runs: Path) -> None:
     paths = store_run(runs, fault=[KILL])
-    (sheet,) = [sheet for sheet in gather("made", [paths]).sheets if sheet.name == "Faults caused"]
+    (sheet,) = [sheet for sheet in build("made", [paths]).sheets if sheet.name == "Faults caused"]
     assert [cell.text for cell in sheet.rows[0]][1:3] == [KILL, "never came"]
     assert "shapes" not in figures(paths)["pace"].views[0].layout
 
 
 def test_a_run_without_faults_has_no_table_of_them(runs: Path) -> None:
-    assert "Faults caused" not in [sheet.name for sheet in gather("made", [store_run(runs)]).sheets]
+    assert "Faults caused" not in [sheet.name for sheet in build("made", [store_run(runs)]).sheets]

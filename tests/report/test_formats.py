@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from paceline.cli.main import run_command
+from paceline.report.build import build
 from paceline.report.export import as_csv, as_markdown
-from paceline.report.gather import gather
 from paceline.store.paths import RunPaths
 from report.stored import store_run
 
@@ -44,7 +44,7 @@ def test_json_is_a_list_of_what_show_prints(
 
 
 def test_csv_has_a_row_a_run_and_a_column_a_figure(sweep: list[RunPaths]) -> None:
-    results = gather("sweep", sweep).results
+    results = build("sweep", sweep).results
     rows = list(csv.DictReader(StringIO(as_csv(results))))
     assert len(rows) == len(sweep)
     for row, result in zip(rows, results, strict=True):
@@ -56,12 +56,12 @@ def test_csv_has_a_row_a_run_and_a_column_a_figure(sweep: list[RunPaths]) -> Non
 
 
 def test_a_spreadsheet_gets_no_formula_from_a_name(runs: Path) -> None:
-    (row,) = csv.DictReader(StringIO(as_csv(gather("x", [store_run(runs, data="=1+1")]).results)))
+    (row,) = csv.DictReader(StringIO(as_csv(build("x", [store_run(runs, data="=1+1")]).results)))
     assert row["data"] == "'=1+1"
 
 
 def test_markdown_has_answer_verdicts_and_tables(sweep: list[RunPaths]) -> None:
-    text = as_markdown(gather("sweep", sweep))
+    text = as_markdown(build("sweep", sweep))
     headings = [line for line in text.splitlines() if line.startswith("#")]
     assert headings[:3] == ["# sweep", "## The answer", "## What set the pace"]
     assert headings[-1] == "### Per-host averages"
@@ -74,7 +74,7 @@ def test_markdown_has_answer_verdicts_and_tables(sweep: list[RunPaths]) -> None:
 
 
 def test_names_in_markdown_are_text(runs: Path) -> None:
-    text = as_markdown(gather("x", [store_run(runs, end=("failed", "<b> | *x* [y](z)"))]))
+    text = as_markdown(build("x", [store_run(runs, end=("failed", "<b> | *x* [y](z)"))]))
     assert r"&lt;b> \| \*x\* \[y\](z)" in text
 
 

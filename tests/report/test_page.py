@@ -10,9 +10,9 @@ import pytest
 
 from paceline.analyze.repeats import group_repeats
 from paceline.cli.main import run_command
-from paceline.report.choose import MOST_RUNS, choose
-from paceline.report.gather import draw, gather
+from paceline.report.build import build, draw
 from paceline.report.html import json_script, tag
+from paceline.report.selection import MOST_RUNS, choose
 from paceline.store.paths import RunPaths
 from report.stored import result_of, store_run
 
@@ -45,7 +45,7 @@ def test_a_run_has_all_figures_it_has_data_for(runs: Path) -> None:
 
 
 def test_a_sweep_has_curves_over_workers_and_batches(sweep: list[RunPaths]) -> None:
-    gallery = draw(gather("sweep", sweep), sweep)
+    gallery = draw(build("sweep", sweep), sweep)
     keys = [figure.key for figure in gallery.overview]
     assert keys == ["side-by-side", "phases-by-configuration", "scaling", "batches", "together"]
     scaling = gallery.overview[2]
@@ -57,7 +57,7 @@ def test_a_sweep_has_curves_over_workers_and_batches(sweep: list[RunPaths]) -> N
 
 def test_plotly_knows_every_property_of_every_figure(sweep: list[RunPaths]) -> None:
     """plotly's own types refuse a name or value that its script would ignore."""
-    gallery = draw(gather("sweep", sweep), sweep)
+    gallery = draw(build("sweep", sweep), sweep)
     for figure in [*gallery.overview, *gallery.runs[-1].figures]:
         for view in figure.views:
             go.Figure(data=list(view.traces), layout=view.layout)
@@ -101,14 +101,14 @@ def test_a_run_that_never_made_a_step_breaks_nothing(runs: Path) -> None:
 
 def test_runs_without_examples_have_no_pace_of_them(runs: Path) -> None:
     paths = store_run(runs, workload="matmul", size="colocated", strategy="allreduce", layout="w w")
-    report = gather("made", [paths])
-    assert "updates/s" in {answer.goal for answer in report.answers}
-    assert "examples/s" not in {answer.goal for answer in report.answers}
+    report = build("made", [paths])
+    assert "updates/s" in {answer.goal for answer in report.best_configurations}
+    assert "examples/s" not in {answer.goal for answer in report.best_configurations}
 
 
 def test_of_many_runs_the_telling_ones_are_drawn_and_the_page_says_so(runs: Path, sweep: list[RunPaths]) -> None:
-    report = gather("sweep", sweep)
-    chosen = choose(group_repeats([result_of(paths) for paths in sweep]), report.answers)
+    report = build("sweep", sweep)
+    chosen = choose(group_repeats([result_of(paths) for paths in sweep]), report.best_configurations)
     assert len(chosen) == MOST_RUNS
     whys = " ".join(one.why for one in chosen)
     assert all(why in whys for why in ("most examples/s", "slowest", "median pace"))

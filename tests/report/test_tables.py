@@ -9,8 +9,8 @@ from statistics import mean
 import pytest
 
 from paceline.cli.main import run_command
-from paceline.report.gather import gather
-from paceline.report.sheet import Sheet
+from paceline.report.build import build
+from paceline.report.table import DataTable
 from paceline.store.paths import RunPaths
 from report.stored import result_of, store_run
 
@@ -24,17 +24,17 @@ NAMES = [
 ]
 
 
-def row(sheet: Sheet, number: int = 0) -> dict[str, float | None]:
+def row(sheet: DataTable, number: int = 0) -> dict[str, float | None]:
     return {name: cell.value for name, cell in zip(sheet.columns, sheet.rows[number], strict=True)}
 
 
 def test_all_tables_of_the_evaluations_are_there(sweep: list[RunPaths]) -> None:
-    assert [sheet.name for sheet in gather("sweep", sweep).sheets] == NAMES
+    assert [sheet.name for sheet in build("sweep", sweep).sheets] == NAMES
 
 
 def test_numbers_are_those_of_the_result(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = store_run(runs)
-    sheets = {sheet.name: row(sheet) for sheet in gather("made", [paths]).sheets}
+    sheets = {sheet.name: row(sheet) for sheet in build("made", [paths]).sheets}
     run_command(["show", paths.id, "--runs", str(runs), "--json"])
     shown = json.loads(capsys.readouterr().out)
 
@@ -63,13 +63,13 @@ def test_numbers_are_those_of_the_result(runs: Path, capsys: pytest.CaptureFixtu
 
 def test_what_a_host_left_is_what_it_had_less_what_was_used(runs: Path) -> None:
     """Of 4 cores, two are busy all the time; of 8 GB, two hosts use 300 MB each."""
-    hosts = row(gather("made", [store_run(runs)]).sheets[-1])
+    hosts = row(build("made", [store_run(runs)]).sheets[-1])
     assert hosts["idle CPU %"] == pytest.approx(0.5, abs=0.001)
     assert hosts["memory free MB"] == pytest.approx(7400, abs=1)
 
 
 def test_repeats_are_one_row_with_their_mean(sweep: list[RunPaths]) -> None:
-    report = gather("sweep", sweep)
+    report = build("sweep", sweep)
     assert all(len(sheet.rows) >= 12 for sheet in report.sheets)
     first = [result for result in map(result_of, sweep) if (result.strategy, result.layout) == ("ps-sync", "pw")]
     small = [result.examples_per_s for result in first if result.batch == 50]
@@ -95,5 +95,5 @@ def test_the_page_holds_the_tables_numbers_to_the_last_digit(runs: Path, tmp_pat
     cells = Cells()
     # Without the scripts, which are none of the parser's business.
     cells.feed(re.sub(r"<script.*?</script>", "", page.read_text(), flags=re.DOTALL))
-    expected = [c.value for s in gather("made", [paths]).sheets for r in s.rows for c in r if c.value is not None]
+    expected = [c.value for s in build("made", [paths]).sheets for r in s.rows for c in r if c.value is not None]
     assert cells.values == expected

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from paceline.agent.protocol import HostSample, LinkCount, TaskSample
 from paceline.errors import StoreError
+from paceline.messages import HostSample, LinkCount, TaskSample
+from paceline.recording.recorder import RECORD_BYTES, WORDS, Kind, Recorder, RecordReader, clock_ns, give_room_back
+from paceline.recording.rows import RECORD_DTYPE
+from paceline.store.checksums import write_checksums
 from paceline.store.journal import ClockOffset, HostSamples, Journal, TaskAdded, TaskRecords, read
 from paceline.store.paths import RunPaths
-from paceline.store.records import RECORD_DTYPE
 from paceline.store.run import StoredRun
-from paceline.store.seal import seal
 from paceline.store.tables import TASK_FIELDS, build
 from paceline.store.writer import consolidate
-from paceline.train.recorder import RECORD_BYTES, WORDS, Kind, Recorder, RecordReader, clock_ns, give_room_back
 from scarce import fill, needs_root, small_disk
 
 
@@ -138,7 +138,7 @@ def test_a_run_from_before_tasks_told_how_long_they_waited_for_a_core_can_be_rea
     # The same table as it was written then, with one field less for each task.
     old = pl.List(pl.Struct({name: kind for name, kind in TASK_FIELDS.items() if name != "run_wait_s"}))
     pl.read_parquet(paths.samples).cast({"tasks": old}).write_parquet(paths.samples)
-    seal(paths)
+    write_checksums(paths)
     assert pl.read_parquet(paths.samples)["tasks"].to_list() == [
         [{"task": "w0", "cpu_s": 0.5, "rss_bytes": 9, "threads": 3}]
     ]

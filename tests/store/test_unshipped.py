@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paceline.recording.recorder import Kind, Recorder, RecordReader
+from paceline.recording.rows import decode
 from paceline.store.journal import Journal, TaskRecords
 from paceline.store.paths import RunPaths
-from paceline.store.records import decode
 from paceline.store.unshipped import unshipped
-from paceline.train.recorder import Kind, Recorder, RecordReader
 
 
 def recorded(paths: RunPaths, steps: range) -> bytes:

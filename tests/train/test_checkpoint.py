@@ -11,8 +11,8 @@ from safetensors.numpy import save
 
 from paceline.errors import StoreError
 from paceline.spec.interval import Interval
-from paceline.train.checkpoint import State, encode, file_name, read, update_of, updates_among
-from paceline.train.occasions import CheckpointPlan
+from paceline.train.checkpoint import TrainingState, encode, file_name, read, update_of, updates_among
+from paceline.train.checkpoint_schedule import CheckpointSchedule
 from paceline.workloads.parameters import ParameterShape
 
 SHAPES = [ParameterShape("weight", (3, 2)), ParameterShape("bias", (2,))]
@@ -26,7 +26,7 @@ def some(seed: int) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("velocity", [{}, some(2)])
 def test_a_state_comes_back_as_it_was(tmp_path: Path, velocity: dict[str, np.ndarray]) -> None:
     path = tmp_path / file_name(7)
-    path.write_bytes(encode(State(7, some(1), velocity)))
+    path.write_bytes(encode(TrainingState(7, some(1), velocity)))
     found = read(path, SHAPES)
     assert (found.update, update_of(path)) == (7, 7)
     for expected, given_back in ((some(1), found.values), (velocity, found.velocity)):
@@ -35,7 +35,7 @@ def test_a_state_comes_back_as_it_was(tmp_path: Path, velocity: dict[str, np.nda
 
 
 def strange() -> dict[str, tuple[bytes, str]]:
-    whole = encode(State(7, some(1), some(2)))
+    whole = encode(TrainingState(7, some(1), some(2)))
     wrong = some(1) | {"bias": np.zeros(3, np.float32)}
     double = {name: value.astype(np.float64) for name, value in some(1).items()}
     endless = some(1) | {"bias": np.array([np.inf, 1], np.float32)}
@@ -45,11 +45,11 @@ def strange() -> dict[str, tuple[bytes, str]]:
         "torn": (whole[:-4], "no checkpoint"),
         "huge-header": (b"\xff" * 8 + whole[8:], "no checkpoint"),
         "plain": (save(some(1)), "does not say which update"),
-        "shape": (encode(State(7, wrong)), "'bias' is F32 [3], not F32 [2]"),
-        "type": (encode(State(7, double)), "'weight' is F64"),  # type: ignore[arg-type]
-        "missing": (encode(State(7, {"weight": some(1)["weight"]})), "has no 'bias'"),
-        "more": (encode(State(7, some(1) | {"other": np.zeros(1, np.float32)})), "it has 'other'"),
-        "endless": (encode(State(7, endless)), "no finite numbers"),
+        "shape": (encode(TrainingState(7, wrong)), "'bias' is F32 [3], not F32 [2]"),
+        "type": (encode(TrainingState(7, double)), "'weight' is F64"),  # type: ignore[arg-type]
+        "missing": (encode(TrainingState(7, {"weight": some(1)["weight"]})), "has no 'bias'"),
+        "more": (encode(TrainingState(7, some(1) | {"other": np.zeros(1, np.float32)})), "it has 'other'"),
+        "endless": (encode(TrainingState(7, endless)), "no finite numbers"),
     }
 
 
@@ -67,7 +67,7 @@ def test_anything_else_is_refused_in_a_line(tmp_path: Path, kind: str) -> None:
 def test_bytes_changed_anywhere_are_a_checkpoint_or_refused(
     tmp_path_factory: pytest.TempPathFactory, noise: bytes, at: int
 ) -> None:
-    whole = bytearray(encode(State(7, some(1), some(2))))
+    whole = bytearray(encode(TrainingState(7, some(1), some(2))))
     whole[at : at + len(noise)] = noise
     path = tmp_path_factory.mktemp("fuzz") / file_name(7)
     path.write_bytes(bytes(whole))
@@ -87,7 +87,7 @@ def test_checkpoints_are_announced_before_and_never_further_apart_than_asked(
     every: int, first: int, strides: list[int]
 ) -> None:
     """`strides`: updates between two of the chief's steps, 1 in a synchronous run."""
-    plan = CheckpointPlan(Interval("updates", every))
+    plan = CheckpointSchedule(Interval("updates", every))
     plan.made(first, 0.0)
     plan.announce(first, 0.0)
     update, made = first, first
@@ -103,12 +103,12 @@ def test_checkpoints_are_announced_before_and_never_further_apart_than_asked(
 
 
 def test_checkpoints_by_time_and_at_once() -> None:
-    plan = CheckpointPlan(Interval("seconds", 5))
+    plan = CheckpointSchedule(Interval("seconds", 5))
     plan.made(0, 100.0)
     assert [plan.announce(1, second) for second in (101.0, 104.9, 105.0)] == [False, False, True]
     plan.made(2, 106.0)
     assert [plan.announce(3, second) for second in (110.9, 111.0)] == [False, True]
-    never = CheckpointPlan(None)
+    never = CheckpointSchedule(None)
     never.made(0, 0.0)
     assert not never.announce(10**9, 1e9)
     assert never.announce(1, 1.0, at_once=True)

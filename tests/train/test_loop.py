@@ -6,13 +6,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from engines.serving import JOB, LOGREG, Alone
 from paceline.data.images import LabelledImages
-from paceline.store.records import decode
+from paceline.recording.recorder import Kind, Recorder, RecordReader
+from paceline.recording.rows import decode
 from paceline.train.context import TaskContext
 from paceline.train.loop import train
-from paceline.train.recorder import Kind, Recorder, RecordReader
 from paceline.train.strategy import Step
+from paramserver.serving import JOB, LOGREG, Alone
 
 
 class Scripted:

@@ -16,16 +16,16 @@ import paceline
 from paceline.analyze.comparison import compare
 from paceline.errors import PlanError
 from paceline.store.result import Result
-from paceline.ui.compare import comparison_view
-from paceline.ui.details import details
-from paceline.workloads.blocks import BlockProduct
+from paceline.terminal.compare import comparison_view
+from paceline.terminal.details import details
+from paceline.workloads.block_matmul import BlockMatmul
 from paceline.workloads.registry import workload
 
 PLACEMENTS: tuple[Literal["colocated", "scattered"], ...] = ("colocated", "scattered")
 LAYOUTS = {1: "w", 2: "w w", 3: "w w w"}
 
 products = st.builds(
-    BlockProduct, blocks=st.integers(1, 7), side=st.just(2), placement=st.sampled_from(PLACEMENTS)
+    BlockMatmul, blocks=st.integers(1, 7), side=st.just(2), placement=st.sampled_from(PLACEMENTS)
 )  # fmt: skip
 
 
@@ -35,13 +35,13 @@ def compute(tmp_path: Path, placement: str, **fields: Any) -> Result:
     return result
 
 
-def built_in(placement: str) -> BlockProduct:
+def built_in(placement: str) -> BlockMatmul:
     product = workload("matmul", placement).blocks
     assert product
     return product
 
 
-def whole(product: BlockProduct, matrix: Literal["A", "B"], seed: int) -> np.ndarray:
+def whole(product: BlockMatmul, matrix: Literal["A", "B"], seed: int) -> np.ndarray:
     numbers = range(product.blocks)
     return np.block([[product.block(matrix, row, column, seed) for column in numbers] for row in numbers])
 
@@ -63,7 +63,7 @@ def fastest_step(result: Result) -> float:
 
 
 @given(products, st.integers(1, 9))
-def test_each_product_is_made_once_and_each_partner_lies_in_one_place(product: BlockProduct, workers: int) -> None:
+def test_each_product_is_made_once_and_each_partner_lies_in_one_place(product: BlockMatmul, workers: int) -> None:
     everything = [(i, j) for i in range(product.blocks) for j in range(product.blocks)]
     made = [pair for worker in range(workers) for pair in product.pairs_of(worker, workers)]
     held = [pair for worker in range(workers) for pair in product.partners_at(worker, workers)]
@@ -73,7 +73,7 @@ def test_each_product_is_made_once_and_each_partner_lies_in_one_place(product: B
 
 
 @given(products, st.integers(1, 9))
-def test_partners_lie_together_or_never(product: BlockProduct, workers: int) -> None:
+def test_partners_lie_together_or_never(product: BlockMatmul, workers: int) -> None:
     for worker in range(workers):
         for i, j in product.pairs_of(worker, workers):
             together = product.home_of_partner(i, j, workers) == worker == product.owner(i, j, workers)
@@ -81,7 +81,7 @@ def test_partners_lie_together_or_never(product: BlockProduct, workers: int) -> 
 
 
 @given(products, st.integers(0, 2**32))
-def test_the_traces_of_the_blocks_add_up_to_the_trace(product: BlockProduct, seed: int) -> None:
+def test_the_traces_of_the_blocks_add_up_to_the_trace(product: BlockMatmul, seed: int) -> None:
     parts = [
         np.trace(product.block("A", i, j, seed).astype(np.float64) @ product.block("B", j, i, seed))
         for worker in range(3)

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import psutil
 
-from paceline.agent import beat, dump
+from paceline.agent import sampling_loop, stack_dump
 from paceline.agent.lease import MOST_BETWEEN_LOOKS_S, Lease
-from paceline.agent.protocol import (
-    AgentHears,
+from paceline.agent.sampler import Sampler
+from paceline.agent.tasks import RunningTask
+from paceline.messages import (
     DumpStacks,
     Hello,
     HostSample,
@@ -22,14 +23,13 @@ from paceline.agent.protocol import (
     Receiver,
     Samples,
     Sender,
+    SendToTask,
     Setup,
     Signal,
     StartTask,
     TaskStarted,
-    Tell,
+    ToAgent,
 )
-from paceline.agent.sampler import Sampler
-from paceline.agent.tasks import RunningTask
 
 
 class Agent:
@@ -46,7 +46,7 @@ class Agent:
         memory = psutil.virtual_memory().total
         self._up.send(Hello(self._host, os.getpid(), os.cpu_count() or 1, memory, self._network))
 
-    def handle(self, message: AgentHears) -> None:
+    def handle(self, message: ToAgent) -> None:
         self._lease.renew()
         match message:
             case Ping(sequence):
@@ -64,7 +64,7 @@ class Agent:
                 self._tasks[task.name] = task
                 self._sampler.add(task.name, task.pid)
                 self._up.send(TaskStarted(task.name, task.pid))
-            case Tell(name, order):
+            case SendToTask(name, order):
                 self._tasks[name].tell(order)
             case Signal(name, number):
                 self._tasks[name].signal(number)
@@ -93,12 +93,12 @@ class Agent:
 
     def _dump_stacks(self) -> None:
         alive = [task for task in list(self._tasks.values()) if task.alive]
-        for found in dump.stacks_of([task.asked_for_stacks() for task in alive]):
+        for found in stack_dump.stacks_of([task.asked_for_stacks() for task in alive]):
             self._up.send(found)
 
     def _watch_host(self, sample_hz: float) -> None:
         try:
-            beat.sample_and_ship(self._sampler, self._ship, self._closing, sample_hz)
+            sampling_loop.sample_and_ship(self._sampler, self._ship, self._closing, sample_hz)
         except Exception:
             # An agent that no longer measures must not look alive.
             if not self._closing.is_set():
@@ -118,7 +118,7 @@ def main() -> None:
     arguments = _arguments()
     up = Sender(sys.stdout.buffer)
     agent = Agent(arguments.host, arguments.network, arguments.cgroup, up)
-    commands = Receiver[AgentHears](sys.stdin.buffer, AgentHears)
+    commands = Receiver[ToAgent](sys.stdin.buffer, ToAgent)
     code = 0
     try:
         agent.greet()

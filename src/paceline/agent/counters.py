@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
-from paceline.agent.protocol import LinkCount
+from paceline.messages import LinkCount
 
 T = TypeVar("T")
-Later: TypeAlias = Callable[[], T]
+Deferred: TypeAlias = Callable[[], T]
 """Read now; what it says is made out when there is time: many at once cost a fraction of as many one by one."""
 
 
@@ -28,7 +28,7 @@ class ProcessCount(NamedTuple):
 class ProcessCounters(Protocol):
     pid: int
 
-    def read(self) -> Later[ProcessCount] | None:
+    def read(self) -> Deferred[ProcessCount] | None:
         """None once the process is gone."""
         ...
 
@@ -44,9 +44,9 @@ class ProcessCounters(Protocol):
 
 
 class HostCounters(Protocol):
-    def cores_busy_s(self) -> Later[list[float]]: ...
+    def cores_busy_s(self) -> Deferred[list[float]]: ...
 
-    def links(self) -> Later[Links]: ...
+    def links(self) -> Deferred[Links]: ...
 
     def process(self, pid: int) -> ProcessCounters | None:
         """None if there is no such process."""

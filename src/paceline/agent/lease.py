@@ -3,7 +3,7 @@
 MOST_BETWEEN_LOOKS_S = 1.0
 
 
-class Attention:
+class ActiveClock:
     """Seconds by a clock that all but stands still while nobody looks at it.
 
     A process that was held up (stopped, swapped out, on a busy machine) finds what was said meanwhile only
@@ -25,7 +25,7 @@ class Lease:
     """Renewed by every word of the other side."""
 
     def __init__(self) -> None:
-        self._attention = Attention()
+        self._attention = ActiveClock()
         self._heard_s = 0.0
 
     def renew(self) -> None:

@@ -2,20 +2,20 @@
 
 import psutil
 
-from paceline.agent.counters import Later, Links, ProcessCount
-from paceline.agent.protocol import LinkCount
+from paceline.agent.counters import Deferred, Links, ProcessCount
+from paceline.messages import LinkCount
 
 _NOT_BUSY = ("idle", "iowait", "guest", "guest_nice")  # guest time is in user already
 
 
 class PortableHost:
-    def cores_busy_s(self) -> Later[list[float]]:
+    def cores_busy_s(self) -> Deferred[list[float]]:
         cores = psutil.cpu_times(percpu=True)
         return lambda: [
             sum(seconds for kind, seconds in core._asdict().items() if kind not in _NOT_BUSY) for core in cores
         ]
 
-    def links(self) -> Later[Links]:
+    def links(self) -> Deferred[Links]:
         external, loopback = [0, 0, 0, 0], [0, 0, 0, 0]
         for name, count in psutil.net_io_counters(pernic=True, nowrap=False).items():
             total = loopback if name.startswith("lo") else external
@@ -35,7 +35,7 @@ class PortableProcess:
         self.pid = pid
         self._process = psutil.Process(pid)
 
-    def read(self) -> Later[ProcessCount] | None:
+    def read(self) -> Deferred[ProcessCount] | None:
         try:
             with self._process.oneshot():
                 cpu = self._process.cpu_times()

@@ -3,10 +3,10 @@
 import os
 from functools import partial
 
-from paceline.agent.counters import Later, Links, ProcessCount
-from paceline.agent.protocol import LinkCount
+from paceline.agent.counters import Deferred, Links, ProcessCount
 from paceline.agent.runwait import RunWait
-from paceline.agent.threads import Allowance, Threads, try_open
+from paceline.agent.threads import FileBudget, ThreadFiles, try_open
+from paceline.messages import LinkCount
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -20,12 +20,12 @@ class ProcfsHost:
     def __init__(self) -> None:
         self._stat = _open("/proc/stat")
         self._dev = _open("/proc/self/net/dev")
-        self._allowance = Allowance.of_this_process()
+        self._allowance = FileBudget.of_this_process()
 
-    def cores_busy_s(self) -> Later[list[float]]:
+    def cores_busy_s(self) -> Deferred[list[float]]:
         return partial(_cores_busy_s, _read_all(self._stat))
 
-    def links(self) -> Later[Links]:
+    def links(self) -> Deferred[Links]:
         return partial(_links, _read_all(self._dev))
 
     def process(self, pid: int) -> "ProcfsProcess | None":
@@ -38,16 +38,16 @@ class ProcfsHost:
 class ProcfsProcess:
     """Counters of one process; the open files stay with it even if its number is used again."""
 
-    def __init__(self, pid: int, allowance: Allowance) -> None:
+    def __init__(self, pid: int, allowance: FileBudget) -> None:
         self.pid = pid
         self._stat = _open(f"/proc/{pid}/stat")
         # Of all that tell it, the one that newer kernels count exactly.
         self._statm = try_open(f"/proc/{pid}/statm")
         self._io = try_open(f"/proc/{pid}/io")  # not every kernel counts it, nor tells everyone
-        self._threads = Threads(pid, allowance)
+        self._threads = ThreadFiles(pid, allowance)
         self._run_wait = RunWait(self._threads)
 
-    def read(self) -> Later[ProcessCount] | None:
+    def read(self) -> Deferred[ProcessCount] | None:
         try:
             stat = os.pread(self._stat, 4096, 0)
         except OSError:
@@ -60,7 +60,7 @@ class ProcfsProcess:
     def children(self) -> list[int]:
         found = _started_by(self._threads)
         for child in found:  # Grows meanwhile.
-            threads = Threads(child, Allowance(0))
+            threads = ThreadFiles(child, FileBudget(0))
             found += _started_by(threads)
             threads.close()
         return found
@@ -128,6 +128,6 @@ def _after(label: bytes, text: bytes) -> int:
     return int(text.partition(label)[2].partition(b"\n")[0])
 
 
-def _started_by(threads: Threads) -> list[int]:
+def _started_by(threads: ThreadFiles) -> list[int]:
     """Every thread lists only the children it started itself."""
     return [int(child) for children in threads.tell("children").values() for child in children.split()]

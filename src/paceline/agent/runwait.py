@@ -1,6 +1,6 @@
 """How long the threads of a Linux process were ready to run but had to wait for a core, from schedstat."""
 
-from paceline.agent.threads import Threads
+from paceline.agent.threads import ThreadFiles
 
 _UNTOLD = b"0 0 0\n"  # of every thread, where the kernel is built to count but told not to
 
@@ -12,7 +12,7 @@ class RunWait:
     for the rest of a CPU share (a cgroup's limit) counts as well.
     """
 
-    def __init__(self, threads: Threads) -> None:
+    def __init__(self, threads: ThreadFiles) -> None:
         self._threads = threads
         self._waited_ns: dict[str, int] = {}
         self._ended_ns = 0

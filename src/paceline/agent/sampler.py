@@ -5,8 +5,8 @@ import threading
 import time
 from typing import NamedTuple
 
-from paceline.agent.counters import HostCounters, Later, Links, ProcessCount, ProcessCounters
-from paceline.agent.protocol import HostSample, TaskSample
+from paceline.agent.counters import Deferred, HostCounters, Links, ProcessCount, ProcessCounters
+from paceline.messages import HostSample, TaskSample
 
 CHILDREN_EVERY_NS = 2_000_000_000  # looking for children is slow, and most tasks have none
 THREADS_EVERY_NS = 1_000_000_000  # it means a look at every thread, and frameworks have many
@@ -92,7 +92,7 @@ class Sampler:
 class _Seen(NamedTuple):
     """Of a task."""
 
-    own_and_children: list[Later[ProcessCount]]
+    own_and_children: list[Deferred[ProcessCount]]
     run_wait_s: float | None
 
 
@@ -101,8 +101,8 @@ class _Look(NamedTuple):
 
     t_ns: int
     tasks: dict[str, _Seen]
-    links: Later[Links]
-    cores_busy_s: Later[list[float]]
+    links: Deferred[Links]
+    cores_busy_s: Deferred[list[float]]
 
 
 class _Task:
@@ -126,7 +126,7 @@ class _Task:
             seen += [reading for child in self._children.values() if (reading := child.read())]
         return _Seen(seen, self._run_wait_s)
 
-    def count(self, readings: list[Later[ProcessCount]]) -> ProcessCount:
+    def count(self, readings: list[Deferred[ProcessCount]]) -> ProcessCount:
         """To be called in the order in which they were read."""
         now = _sum([reading() for reading in readings])
         last = self._last

@@ -12,25 +12,25 @@ from pathlib import Path
 
 import msgspec
 
-from paceline.agent.dump import Asked
-from paceline.agent.protocol import (
-    Aside,
-    Dismissed,
+from paceline.agent.stack_dump import StackRequest
+from paceline.messages import (
+    Busy,
+    Disconnected,
     Failed,
     Finished,
     FrameError,
+    FromTask,
     Log,
+    MayExit,
     Receiver,
     Records,
     Sender,
     StartTask,
-    Stranded,
     TaskExited,
-    TaskHears,
-    TaskSaid,
-    TaskSays,
+    TaskMessage,
+    ToTask,
 )
-from paceline.train.recorder import RecordReader
+from paceline.recording.recorder import RecordReader
 
 _LAST_WORDS_S = 2.0
 """What a task said before it ended is in the pipe, and takes no longer to be read."""
@@ -71,7 +71,7 @@ class RunningTask:
         self.pid = self._process.pid
         self._down = Sender(self._process.stdin)  # type: ignore[arg-type]
         self._write_job(order.job)
-        self._says = Receiver[TaskSays](self._process.stdout, TaskSays)  # type: ignore[arg-type]
+        self._says = Receiver[FromTask](self._process.stdout, FromTask)  # type: ignore[arg-type]
         self._follower = threading.Thread(target=self._follow, name=f"follow-{self.name}", daemon=True)
         self._follower.start()
         self._waiter = threading.Thread(target=self._tell_its_end, name=f"wait-{self.name}", daemon=True)
@@ -81,7 +81,7 @@ class RunningTask:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def tell(self, message: TaskHears) -> None:
+    def tell(self, message: ToTask) -> None:
         with suppress(OSError):  # It is gone; its exit will be told.
             self._down.send(message)
 
@@ -96,12 +96,12 @@ class RunningTask:
                 self._up.send(Records(self.name, data))
             if self._records.aside != self._aside_told:
                 self._aside_told = self._records.aside
-                self._up.send(Aside(self.name, self._aside_told))
+                self._up.send(Busy(self.name, self._aside_told))
             while text := self._new_log():
                 self._up.send(Log(self.name, text))
 
-    def asked_for_stacks(self) -> Asked:
-        return Asked(self.name, self.pid, self._stacks_path)
+    def asked_for_stacks(self) -> StackRequest:
+        return StackRequest(self.name, self.pid, self._stacks_path)
 
     def join(self, timeout_s: float) -> None:
         self._waiter.join(timeout_s)
@@ -115,12 +115,12 @@ class RunningTask:
             while (message := self._says.receive()) is not None:
                 if isinstance(message, Finished | Failed):
                     self._about_to_end(self.name)
-                    self.tell(Dismissed())
-                if isinstance(message, Stranded):
+                    self.tell(MayExit())
+                if isinstance(message, Disconnected):
                     self.ship()  # How far it had come decides from where it goes on.
-                self._up.send(TaskSaid(self.name, message))
+                self._up.send(TaskMessage(self.name, message))
         except FrameError as error:
-            self._up.send(TaskSaid(self.name, Failed(f"it said something that is no message of ours: {error}", "")))
+            self._up.send(TaskMessage(self.name, Failed(f"it said something that is no message of ours: {error}", "")))
             self._process.kill()
 
     def _tell_its_end(self) -> None:
@@ -143,7 +143,7 @@ class RunningTask:
 
 
 def _link() -> list[str]:
-    return [sys.executable, "-m", "paceline.task.link"]
+    return [sys.executable, "-m", "paceline.task.link_probe"]
 
 
 def _training(records: Path, stacks: Path, cgroups: Sequence[str]) -> list[str]:

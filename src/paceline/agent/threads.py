@@ -7,23 +7,23 @@ import resource
 _MOST_KEPT = 4096
 
 
-class Allowance:
+class FileBudget:
     """How many files may stay open, for all that are given the same one; others are opened anew at each look."""
 
     def __init__(self, files: int) -> None:
         self.left = files
 
     @classmethod
-    def of_this_process(cls) -> "Allowance":
+    def of_this_process(cls) -> "FileBudget":
         """So many that there is as much left for everything else."""
         most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         return cls(_MOST_KEPT if most == resource.RLIM_INFINITY else min(_MOST_KEPT, most // 2))
 
 
-class Threads:
+class ThreadFiles:
     """Of one process; they may come and go from one look to the next."""
 
-    def __init__(self, pid: int, allowance: Allowance) -> None:
+    def __init__(self, pid: int, allowance: FileBudget) -> None:
         # The open directory stays with the process even if its number is used again.
         self._folder = try_open(f"/proc/{pid}/task")
         self._allowance = allowance

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from paceline.analyze.difference import Difference, difference
-from paceline.analyze.figures import Figure
-from paceline.analyze.repeats import Group, but_for, contest, overlap, sweep_of
+from paceline.analyze.metrics import Metric
+from paceline.analyze.repeats import Group, comparable_key, identity_except, overlap, sweep_of
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -17,7 +17,7 @@ class Pair(msgspec.Struct, frozen=True):
     name: str
     base_name: str
 
-    def difference(self, figure: Figure) -> Difference | None:
+    def difference(self, figure: Metric) -> Difference | None:
         return difference(figure, self.group, self.base, self.name, self.base_name)
 
 
@@ -40,12 +40,16 @@ def pairs(groups: Sequence[Group], called: Sequence[str], base: Group | None = N
 
 
 def _itself(group: Group, groups: Sequence[Group], base: Group) -> list[Group]:
-    return [one for one in groups if sweep_of(one.first) == sweep_of(base.first) and but_for(one) == but_for(group)]
+    return [
+        one
+        for one in groups
+        if sweep_of(one.first) == sweep_of(base.first) and identity_except(one) == identity_except(group)
+    ]
 
 
 def _of_its_contest(group: Group, groups: Sequence[Group], base: Group) -> list[Group]:
     """The base first, if it can be held against the group at all."""
-    return [one for one in (base, *groups) if contest(one) == contest(group)]
+    return [one for one in (base, *groups) if comparable_key(one) == comparable_key(group)]
 
 
 def _name_of(group: Group, groups: Sequence[Group], called: Sequence[str]) -> str:

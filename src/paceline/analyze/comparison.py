@@ -5,14 +5,14 @@ from typing import Any
 
 import msgspec
 
-from paceline.analyze.answer import Answer, answers
 from paceline.analyze.baseline import Pair, pairs
+from paceline.analyze.best_configuration import BestConfiguration, best_configurations
 from paceline.analyze.difference import Difference
-from paceline.analyze.fairness import Trade, trades
-from paceline.analyze.figures import ALL, telling
-from paceline.analyze.gate import Ruling
+from paceline.analyze.metrics import ALL, informative_metrics
+from paceline.analyze.regression_gate import GateResult
 from paceline.analyze.repeats import Group, asked, group_repeats, names, varied, why_left_out
 from paceline.analyze.scaling import Scaling, scalings
+from paceline.analyze.sync_async import SyncAsyncComparison, sync_async_comparisons
 from paceline.errors import UsageError
 from paceline.store.result import Result
 
@@ -22,9 +22,9 @@ class Comparison(msgspec.Struct, frozen=True):
     names: list[str]
     """Of the groups, in their order."""
     pairs: list[Pair]
-    answers: list[Answer]
+    best_configurations: list[BestConfiguration]
     scalings: list[Scaling]
-    trades: list[Trade]
+    sync_async_comparisons: list[SyncAsyncComparison]
 
     @property
     def left_out(self) -> list[tuple[Result, str]]:
@@ -41,7 +41,7 @@ class Comparison(msgspec.Struct, frozen=True):
     @property
     def differences(self) -> list[Difference]:
         """Of each group from its base, figure by figure."""
-        figures = telling(self.groups)
+        figures = informative_metrics(self.groups)
         return [found for pair in self.pairs for figure in figures if (found := pair.difference(figure))]
 
 
@@ -53,9 +53,9 @@ def compare(results: Sequence[Result], *, base: Sequence[str] = (), by_sweep: bo
         groups=groups,
         names=called,
         pairs=pairs(groups, called, _group_with(groups, base)),
-        answers=answers(groups, called),
+        best_configurations=best_configurations(groups, called),
         scalings=scalings(groups, called),
-        trades=trades(groups, called),
+        sync_async_comparisons=sync_async_comparisons(groups, called),
     )
 
 
@@ -68,7 +68,7 @@ def _group_with(groups: Sequence[Group], base: Sequence[str]) -> Group | None:
     return found
 
 
-def as_json(comparison: Comparison, rulings: Sequence[Ruling] | None = None) -> dict[str, Any]:
+def as_json(comparison: Comparison, rulings: Sequence[GateResult] | None = None) -> dict[str, Any]:
     """Plain data; figures are those of the runs' own JSON."""
     told: dict[str, Any] = {
         "groups": [
@@ -81,13 +81,13 @@ def as_json(comparison: Comparison, rulings: Sequence[Ruling] | None = None) -> 
         "answers": [
             {"goal": one.goal, "winner": one.name, "workload": one.winner.first.workload, "real": one.is_real}
             | {"lead": _difference(one.lead), "sentence": one.sentence}
-            for one in comparison.answers
+            for one in comparison.best_configurations
         ],
         "scaling": [_scaling(one) for one in comparison.scalings],
         "sync_async": [
             {"group": one.name, "base": one.base_name, "prices": [_difference(price) for price in one.prices]}
             | {"sentence": one.sentence}
-            for one in comparison.trades
+            for one in comparison.sync_async_comparisons
         ],
     }
     if rulings is not None:

@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from paceline.analyze.figures import Figure, target_words
+from paceline.analyze.metrics import Metric, target_words
 from paceline.analyze.ratio import Ratio, ratio_of_medians
 from paceline.analyze.repeats import Group
 
@@ -13,7 +13,7 @@ from paceline.analyze.repeats import Group
 class Difference(msgspec.Struct, frozen=True):
     """`name` against `base` in one figure."""
 
-    figure: Figure
+    figure: Metric
     name: str
     base: str
     ratio: Ratio
@@ -125,7 +125,7 @@ _VERBS = {
 }
 
 
-def difference(figure: Figure, group: Group, base: Group, name: str, base_name: str) -> Difference | None:
+def difference(figure: Metric, group: Group, base: Group, name: str, base_name: str) -> Difference | None:
     """None if one of them has not the figure, or they were to reach different things."""
     if figure.to_target and group.target != base.target:
         return None

@@ -3,7 +3,7 @@
 from paceline.analyze.summary import summarize
 from paceline.store.paths import RunPaths
 from paceline.store.result import Result
-from paceline.store.run import StoredRun, making_sense, recovering
+from paceline.store.run import StoredRun, as_store_errors, recovering
 
 
 def load_result(paths: RunPaths) -> Result:
@@ -15,7 +15,7 @@ def load_result(paths: RunPaths) -> Result:
         # Another reader may have been faster.
         result = stored.result
         if result is None:
-            with making_sense(paths.directory):
+            with as_store_errors(paths.directory):
                 result = summarize(stored)
         stored.write_result(result)
     return result

@@ -2,8 +2,8 @@
 
 import polars as pl
 
+from paceline.recording.recorder import PHASES
 from paceline.store.result import Staleness
-from paceline.train.recorder import PHASES
 
 PHASE_NAMES = tuple(kind.name.lower() for kind in PHASES)
 _EXCHANGE = ("pull", "compute", "push", "wait")

@@ -97,12 +97,12 @@ def _identity(result: Result) -> tuple[object, ...]:
     return tuple(setting(result, name) for name in _names(result))
 
 
-def but_for(group: Group, *left_out: str) -> tuple[str, ...]:
+def identity_except(group: Group, *left_out: str) -> tuple[str, ...]:
     """All that was asked for, but for these: equal for groups that differ in nothing else."""
     return tuple(f"{name} {setting(group.first, name)}" for name in _names(group.first) if name not in left_out)
 
 
-def contest(group: Group) -> tuple[str, str]:
+def comparable_key(group: Group) -> tuple[str, str]:
     """Only groups of the same workload and data can be held against each other."""
     return group.first.workload, group.first.data
 

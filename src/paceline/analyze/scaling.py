@@ -6,8 +6,8 @@ from typing import Literal
 import msgspec
 
 from paceline.analyze.difference import Difference, difference
-from paceline.analyze.figures import EXAMPLES, TO_TARGET, UPDATES, Figure
-from paceline.analyze.repeats import Group, but_for, names, overlap, sweep_of
+from paceline.analyze.metrics import EXAMPLES, TO_TARGET, UPDATES, Metric
+from paceline.analyze.repeats import Group, identity_except, names, overlap, sweep_of
 
 Kind = Literal["weak", "strong"]
 Named = tuple[Group, str]
@@ -37,7 +37,7 @@ class Scaling(msgspec.Struct, frozen=True):
     kind: Kind
     base: Group
     base_name: str
-    figure: Figure
+    figure: Metric
     points: tuple[ScalePoint, ...]
     """In the order of workers, without the base."""
 
@@ -76,8 +76,8 @@ def _load(group: Group, kind: Kind, by_sweep: bool) -> tuple[str, ...]:
     """What must be equal beside the strategy."""
     sweep = sweep_of(group.first) if by_sweep else ""
     if kind == "weak":
-        return (sweep, *but_for(group, "layout", "strategy"))
-    return (sweep, str(group.first.batch * group.workers), *but_for(group, "layout", "strategy", "batch"))
+        return (sweep, *identity_except(group, "layout", "strategy"))
+    return (sweep, str(group.first.batch * group.workers), *identity_except(group, "layout", "strategy", "batch"))
 
 
 def _scaling(family: list[Named], kind: Kind) -> Scaling:

@@ -5,17 +5,17 @@ from typing import Any
 
 import polars as pl
 
+from paceline.analyze.bottleneck.collect_facts import collect_facts
+from paceline.analyze.bottleneck.judge import judge
+from paceline.analyze.bottleneck.remedies import Asked
 from paceline.analyze.hosts import host_results, other_cores
 from paceline.analyze.phases import phases_by_worker, staleness_by_worker
 from paceline.analyze.recovery import recoveries
-from paceline.analyze.verdict.gather import gather
-from paceline.analyze.verdict.judge import judge
-from paceline.analyze.verdict.remedies import Asked
 from paceline.spec.experiment import RunSpec
 from paceline.store.events import Event
 from paceline.store.result import Final, HostResult, Incident, Link, Reached, Result, Verdict, WorkerResult
 from paceline.store.run import StoredRun
-from paceline.workloads.own import is_own
+from paceline.workloads.user_workload import is_user_workload
 
 _MACHINE_SCOPE = {
     "cpu": "the host's tasks",
@@ -83,7 +83,7 @@ def summarize(run: StoredRun) -> Result:
         started_at=created.get("started_at", "?"),
         key=created.get("key", ""),
         other_cores_mean=round(_other_cores(run, training), 3),
-        traceback=(run.first("failed") or {}).get("traceback") if is_own(spec.get("workload", "")) else None,
+        traceback=(run.first("failed") or {}).get("traceback") if is_user_workload(spec.get("workload", "")) else None,
         traced_steps=len(steps.filter(pl.col("traced"))),
         faults=recoveries(
             run.events,
@@ -235,7 +235,7 @@ def _link(run: StoredRun, created: Event, host: str) -> Link | None:
 def _verdict(
     run: StoredRun, created: Event, workers: list[WorkerResult], hosts: list[HostResult], training: _Training
 ) -> Verdict:
-    facts = gather(
+    facts = collect_facts(
         run,
         workers,
         hosts,

@@ -27,13 +27,13 @@ def compare(
     from paceline import units
     from paceline.analyze.comparison import as_json
     from paceline.analyze.comparison import compare as compare_results
-    from paceline.analyze.gate import rule
     from paceline.analyze.load import load_result
+    from paceline.analyze.regression_gate import check_gate
     from paceline.analyze.repeats import overlap
     from paceline.cli.console import messages, output
     from paceline.errors import UsageError
     from paceline.store.paths import find_runs, runs_of_sweep
-    from paceline.ui.compare import comparison_view
+    from paceline.terminal.compare import comparison_view
 
     allowed = None if fail_if_slower is None else units.fraction(fail_if_slower)
     directory = Path(runs)
@@ -46,7 +46,7 @@ def compare(
     )
     if allowed is not None and not comparison.pairs:
         raise UsageError("nothing to hold against a base: name runs of two configurations or more")
-    rulings = None if allowed is None else rule(comparison.pairs, allowed)
+    rulings = None if allowed is None else check_gate(comparison.pairs, allowed)
     if json:
         print(msgspec.json.encode(as_json(comparison, rulings)).decode())
     else:

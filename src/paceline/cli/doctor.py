@@ -21,8 +21,8 @@ def doctor(
     from paceline.cli.console import output
     from paceline.data.registry import presence
     from paceline.engines.registry import ENGINES
-    from paceline.hosts import leftovers
-    from paceline.hosts.abilities import abilities
+    from paceline.hosts.capabilities import capabilities
+    from paceline.hosts.netns import leftovers
 
     say = output().print
 
@@ -34,7 +34,7 @@ def doctor(
     line(True, "python", f"{platform.python_version()} on {platform.system()}, {os.cpu_count()} cores")
     for name, engine in ENGINES.items():
         line(engine.installed, f"engine {name}", engine.version or f"not installed: pip install 'paceline[{name}]'")
-    for ability in abilities():
+    for ability in capabilities():
         line(ability.works, ability.name, ability.detail)
     for name, (works, detail) in presence().items():
         line(works, f"data {name}", detail)

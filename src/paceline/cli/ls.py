@@ -12,7 +12,7 @@ def ls(runs: Runs = DEFAULT_RUNS, json: AsJson = False) -> int:
     from paceline.errors import StoreError
     from paceline.store.paths import all_runs
     from paceline.store.result import encode
-    from paceline.ui.compare import run_list
+    from paceline.terminal.compare import run_list
 
     results = []
     for paths in all_runs(Path(runs)):

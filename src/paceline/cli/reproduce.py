@@ -32,7 +32,7 @@ def reproduce(
     from paceline.errors import SpecError, unknown
     from paceline.recipes.recipe import find, reports
     from paceline.spec.load import assignments, split_list
-    from paceline.ui.reproduction import report_heading
+    from paceline.terminal.reproduction import report_heading
 
     if format_ not in ("text", "md"):
         raise SpecError(unknown("format", format_, ("text", "md")))
@@ -59,7 +59,7 @@ def _list(json: bool) -> int:
     from paceline.cli.console import output
     from paceline.recipes.recipe import recipes
     from paceline.spec.sweep import expand
-    from paceline.ui.reproduction import recipe_list
+    from paceline.terminal.reproduction import recipe_list
 
     known = list(recipes().values())
     counts = [
@@ -77,7 +77,7 @@ def _list(json: bool) -> int:
 def _plans(wanted: "list[Recipe]", full: bool, changes: dict[str, Any]) -> int:
     from paceline import pipeline
     from paceline.cli.console import output
-    from paceline.ui.plan import plan_table
+    from paceline.terminal.plan import plan_table
 
     for one in wanted:
         parts = one.experiments(full=full, changes=changes)
@@ -93,7 +93,7 @@ def _reproduce(one: "Recipe", full: bool, changes: dict[str, Any], json: bool, f
     from paceline.cli.console import output
     from paceline.cli.run import EXIT
     from paceline.recipes.reproduction import reproduction
-    from paceline.ui.reproduction import markdown, record, view
+    from paceline.terminal.reproduction import markdown, record, view
 
     results = _make(one.experiments(full=full, changes=changes))
     made = reproduction(one, results, full=full, changes=changes)
@@ -110,7 +110,7 @@ def _make(parts: "list[Experiment]") -> "list[Result]":
     """The runs that are not there yet; what cannot work is refused before the first one starts."""
     from paceline import pipeline
     from paceline.cli.console import messages
-    from paceline.ui import live
+    from paceline.terminal import live
 
     console, results = messages(), []
     for part in parts:

@@ -21,8 +21,8 @@ def resume(
     from paceline.cli.console import messages, output
     from paceline.store.paths import find_run
     from paceline.store.result import encode
-    from paceline.ui import live
-    from paceline.ui.details import details
+    from paceline.terminal import live
+    from paceline.terminal.details import details
 
     console = messages()
     result = pipeline.resume(

@@ -68,13 +68,13 @@ def run(
     from paceline import pipeline
     from paceline.analyze.comparison import compare
     from paceline.cli.console import messages, output
-    from paceline.metrics.sweep import SweepState
+    from paceline.metrics.sweep_state import SweepState
     from paceline.spec.load import assignments, experiment, load_toml, split_list
     from paceline.store.result import Result, encode
-    from paceline.ui import live
-    from paceline.ui.compare import comparison_view
-    from paceline.ui.details import details
-    from paceline.ui.plan import plan_table
+    from paceline.terminal import live
+    from paceline.terminal.compare import comparison_view
+    from paceline.terminal.details import details
+    from paceline.terminal.plan import plan_table
 
     fields: dict[str, Any] = load_toml(Path(workload)) if workload.endswith(".toml") else {}
     if not fields:

@@ -19,7 +19,7 @@ def show(
     from paceline.cli.console import output
     from paceline.store.paths import find_run
     from paceline.store.result import encode
-    from paceline.ui.details import details
+    from paceline.terminal.details import details
 
     result = load_result(find_run(Path(runs), run))
     if json:

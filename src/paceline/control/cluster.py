@@ -9,17 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from paceline.agent.protocol import (
-    AgentHears,
-    AgentSays,
-    FrameError,
-    Ping,
-    Pong,
-    Receiver,
-    Sender,
-    Setup,
-)
-from paceline.hosts.kind import AgentPipes, Host
+from paceline.hosts.base import AgentPipes, Host
+from paceline.messages import FrameError, FromAgent, Ping, Pong, Receiver, Sender, Setup, ToAgent
 
 _PINGS = 40
 _PING_PATIENCE_S = 5.0
@@ -29,7 +20,7 @@ _NO_CLOCK = -1
 
 class Heard(msgspec.Struct, frozen=True):
     host: str
-    message: AgentSays
+    message: FromAgent
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -51,7 +42,7 @@ class AgentLink:
         self.host, self._log = host.name, log
         self._pipes: AgentPipes = host.start_agent(log)
         self._sender = Sender(self._pipes.stdin)
-        self._receiver = Receiver[AgentSays](self._pipes.stdout, AgentSays)
+        self._receiver = Receiver[FromAgent](self._pipes.stdout, FromAgent)
         self._inbox = inbox
         self.heard = 0
         """Messages so far, of any kind."""
@@ -59,7 +50,7 @@ class AgentLink:
         self._thread = threading.Thread(target=self._listen, name=f"listen-{host.name}", daemon=True)
         self._thread.start()
 
-    def send(self, message: AgentHears) -> None:
+    def send(self, message: ToAgent) -> None:
         with suppress(OSError, ValueError):  # The listener tells that it is gone.
             self._sender.send(message)
 
@@ -132,7 +123,7 @@ class Cluster:
             self.close()
             raise
 
-    def send(self, host: str, message: AgentHears) -> None:
+    def send(self, host: str, message: ToAgent) -> None:
         self._links[host].send(message)
 
     def next(self, within_s: float) -> "Heard | Lost | None":

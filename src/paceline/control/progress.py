@@ -2,16 +2,16 @@
 
 import math
 
-from paceline.control.moment import Moment
+from paceline.control.run_state import RunState
 from paceline.spec.stop import StopRule
 
 
-def progress(moment: Moment) -> dict[str, float]:
+def progress(moment: RunState) -> dict[str, float]:
     """For each rule how much of the way is made, from 0 to 1; the one that is nearest will end the run."""
     return {str(rule): _share(rule, moment) for rule in moment.plan.spec.stop}
 
 
-def _share(rule: StopRule, moment: Moment) -> float:
+def _share(rule: StopRule, moment: RunState) -> float:
     _, loss, accuracy = moment.evaluation or (0, math.inf, 0.0)
     match rule.kind:
         case "steps":

@@ -5,28 +5,28 @@ from enum import Enum
 
 import msgspec
 
-from paceline.control.vocabulary import (
+from paceline.control.events import (
     AgentJoined,
     AgentLost,
     AskToHalt,
+    DisconnectTasks,
     End,
     Event,
     Instruction,
     Interrupted,
-    Introduce,
     KillTasks,
     OpenBarrier,
-    Policy,
-    RecallTasks,
-    Report,
+    RecordIncident,
+    RestartPolicy,
+    SendPeers,
     StartTasks,
     StoreLost,
     TaskBound,
+    TaskDisconnected,
     TaskExited,
     TaskFailed,
     TaskFinished,
     TaskReady,
-    TaskStranded,
     TaskStuck,
     Tick,
 )
@@ -71,7 +71,7 @@ class Supervisor:
         tasks: dict[str, str],
         now_s: float,
         startup_s: float = STARTUP_DEADLINE_S,
-        policy: Policy = Policy(),  # noqa: B008  # frozen
+        policy: RestartPolicy = RestartPolicy(),  # noqa: B008  # frozen
     ) -> None:
         self._hosts, self._home = set(hosts), dict(tasks)
         self._workers = {task for task in tasks if task.startswith("w")}
@@ -111,10 +111,10 @@ class Supervisor:
             case TaskBound(task, addresses):
                 self._bound[task] = addresses
                 if task in self._returning:
-                    return [Introduce((task,), dict(self._bound))]
+                    return [SendPeers((task,), dict(self._bound))]
                 if self._stage is Stage.BINDING and self._bound.keys() == self._home.keys():
                     self._stage = Stage.CONNECTING
-                    return [Introduce(tuple(self._home), dict(self._bound))]
+                    return [SendPeers(tuple(self._home), dict(self._bound))]
             case TaskReady(task):
                 self._ready.add(task)
                 if self._returning.pop(task, None):
@@ -129,7 +129,7 @@ class Supervisor:
                 if self._may_rejoin(task):
                     return []  # Its exit, which follows, decides.
                 return self._fail(self._blame_words(task, line), now_s)
-            case TaskStranded(task, line):
+            case TaskDisconnected(task, line):
                 return self._has_let_go(task, line, now_s)
             case TaskExited():
                 return self._exited(event, now_s)
@@ -195,7 +195,7 @@ class Supervisor:
     def _stuck(self, blame: Blame, now_s: float) -> list[Instruction]:
         if blame.task and self._may_rejoin(blame.task):
             # It does not end by itself; its exit brings it back.
-            return [Report(blame.line, blame.task, blame.host), KillTasks((blame.task,))]
+            return [RecordIncident(blame.line, blame.task, blame.host), KillTasks((blame.task,))]
         return self._fail(blame, now_s)
 
     def _may_rejoin(self, task: str) -> bool:
@@ -210,7 +210,7 @@ class Supervisor:
         self._bound.pop(task, None)
         self._said.pop(task, None)
         self._returning[task] = now_s + self._startup_s
-        return [Report(blame.line, task, blame.host), StartTasks((task,), self._attempts, whole=False)]
+        return [RecordIncident(blame.line, task, blame.host), StartTasks((task,), self._attempts, whole=False)]
 
     def _blame_exit(self, event: TaskExited) -> Blame:
         where, host = self._where(event.task), self._home[event.task]
@@ -248,7 +248,7 @@ class Supervisor:
         """Name the root of the trouble, and end the rest or start all again."""
         # min() is stable: among equals the first one reported counts.
         root = min(self._blames, key=lambda blame: blame.rank)
-        report = Report(root.line, root.task, root.host)
+        report = RecordIncident(root.line, root.task, root.host)
         if self._may_start_again():
             self._attempts += 1
             return [report, *self._clear(now_s)]
@@ -259,7 +259,7 @@ class Supervisor:
         """Until nobody is left who has to do with those that are gone."""
         self._enter(Stage.CLEARING, now_s + KILL_DEADLINE_S)
         keep = (self._alive & self._policy.regroup) - self._outcomes.keys()
-        recall = [RecallTasks(tuple(sorted(keep - self._stranded)))] if keep - self._stranded else []
+        recall = [DisconnectTasks(tuple(sorted(keep - self._stranded)))] if keep - self._stranded else []
         return [*recall, *self._doom(self._alive - keep), *self._start_if_cleared(now_s)]
 
     def _doom(self, tasks: set[str]) -> list[Instruction]:
@@ -286,7 +286,7 @@ class Supervisor:
         self._end = self._end or End("aborted", "interrupted by the user")
         if self._stage is Stage.TRAINING and self._interrupts == 1:
             self._enter(Stage.HALTING, now_s + HALT_DEADLINE_S)
-            return [Report("interrupted by the user"), AskToHalt(tuple(sorted(self._workers)))]
+            return [RecordIncident("interrupted by the user"), AskToHalt(tuple(sorted(self._workers)))]
         return self._kill(now_s)
 
     def _tick(self, now_s: float) -> list[Instruction]:
@@ -310,7 +310,7 @@ class Supervisor:
             case Stage.CLEARING:
                 line = f"{', '.join(self._where(task) for task in sorted(self._doomed & self._alive))} cannot be killed"
                 self._end = End("failed", line)
-                return [Report(line), *self._kill(now_s)]
+                return [RecordIncident(line), *self._kill(now_s)]
             case _:
                 line = f"waited {self._startup_s:.0f} s for {self._stage.value}; not there: {self._missing()}"
                 self._blames.append(Blame(0, None, None, line))

@@ -6,7 +6,7 @@ from statistics import median
 
 import msgspec
 
-from paceline.agent.lease import Attention
+from paceline.agent.lease import ActiveClock
 
 LEAST_S = 10.0
 STEPS = 10
@@ -57,7 +57,7 @@ class Watchdog:
     """Watches workers from the opening of the barrier until they are done, or flagged.
 
     Workers of a synchronous run wait for each other: there is an alarm only when all of them have stopped, and none
-    while one of them does something that takes long. Time passes only as far as someone looks (see Attention).
+    while one of them does something that takes long. Time passes only as far as someone looks (see ActiveClock).
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Watchdog:
     ) -> None:
         self._names, self._synchronous = tuple(workers), synchronous
         self._first_step_s, self._aside_s = first_step_s, aside_s
-        self._attention = Attention()
+        self._attention = ActiveClock()
         self._workers: dict[str, _Worker] = {}
 
     def open(self, tasks: Iterable[str]) -> None:

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from paceline.data import pictures
+from paceline.data import synthetic_pictures
 from paceline.data.cache import FileSet, Pinned, directories, find_all
 from paceline.data.cifar_sources import binary_mirror, npm_pictures, users_archive
-from paceline.data.dataset import Ready, map_images
+from paceline.data.dataset import PreparedData, map_images
 from paceline.data.fetch import Source, Unavailable, fetch_once, why_unavailable
 from paceline.data.images import LabelledImages
 from paceline.data.sources import drawn, network
@@ -48,20 +48,22 @@ PICTURES = FileSet(
 _PICTURES_PARTS = ((50_000, 1), (10_000, 2))  # training and test: how many, which seed
 
 
-def ensure(sources: Sequence[Source] | None = None) -> Ready:
+def ensure(sources: Sequence[Source] | None = None) -> PreparedData:
     """Puts the data on disk, verified; one process fetches while others wait. Falls back to synthetic pictures."""
     try:
         return _cifar(fetch_once(CIFAR, default_sources() if sources is None else sources))
     except Unavailable as why:
-        return _pictures(fetch_once(PICTURES, [drawn(PICTURES.files, _PICTURES_PARTS, pictures.draw)]), str(why))
+        return _pictures(
+            fetch_once(PICTURES, [drawn(PICTURES.files, _PICTURES_PARTS, synthetic_pictures.draw)]), str(why)
+        )
 
 
-def load(examples: int | None = None, ready: Ready | None = None) -> LabelledImages:
+def load(examples: int | None = None, ready: PreparedData | None = None) -> LabelledImages:
     """What `ensure` put on disk, mapped; reads only the cache. Pass its result and both mean the same files."""
     return map_images(ready or find_ready(), examples, image=(32, 32, 3), classes=10)
 
 
-def find_ready() -> Ready:
+def find_ready() -> PreparedData:
     """What the cache holds now, by name and size: `ensure` has verified the content."""
     if paths := find_all(CIFAR):
         return _cifar(paths)
@@ -78,10 +80,10 @@ def default_sources() -> list[Source]:
     ]
 
 
-def _cifar(paths: Sequence[Path]) -> Ready:
-    return Ready(paths=tuple(map(str, paths)), source="cifar-10", synthetic=False)
+def _cifar(paths: Sequence[Path]) -> PreparedData:
+    return PreparedData(paths=tuple(map(str, paths)), source="cifar-10", synthetic=False)
 
 
-def _pictures(paths: Sequence[Path], reason: str) -> Ready:
+def _pictures(paths: Sequence[Path], reason: str) -> PreparedData:
     source = f"synthetic pictures (CIFAR-10 could not be had: {reason})"
-    return Ready(paths=tuple(map(str, paths)), source=source, synthetic=True, stands_in=True)
+    return PreparedData(paths=tuple(map(str, paths)), source=source, synthetic=True, stands_in=True)

@@ -15,7 +15,7 @@ _HEAD = 64  # longer than any idx header
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
+class PreparedData:
     """Data that lies verified on disk: plain values, so a controller can hand them to its tasks."""
 
     paths: tuple[str, ...]
@@ -29,7 +29,7 @@ class Ready:
     """made up because the real data could not be had: something to tell the user"""
 
 
-def map_images(ready: Ready, examples: int | None, image: tuple[int, ...], classes: int) -> LabelledImages:
+def map_images(ready: PreparedData, examples: int | None, image: tuple[int, ...], classes: int) -> LabelledImages:
     """The data set in four idx files, the training part cut to its first examples."""
     train_x, train_y, test_x, test_y = (map_idx(Path(path)) for path in ready.paths)
     train = _rows(train_x, image), _labels(train_y, len(train_x), classes)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from paceline.data import mnist
 from paceline.data.batches import Batch, Order, Share
-from paceline.data.dataset import Ready
+from paceline.data.dataset import PreparedData
 from paceline.data.hashing import bits, key, quarters
 from paceline.data.images import LabelledImages, cut
 from paceline.data.warp import PLACED, SIDE, Placement, Warp
@@ -19,15 +19,15 @@ _SMALLEST, _LARGEST = 0.7, 1.2
 _TEST_KEY = key(0x7E57)
 
 
-def ensure() -> Ready:
+def ensure() -> PreparedData:
     return _distorted(mnist.ensure())
 
 
-def find_ready() -> Ready:
+def find_ready() -> PreparedData:
     return _distorted(mnist.find_ready())
 
 
-def load(examples: int | None = None, ready: Ready | None = None) -> "DistortedImages":
+def load(examples: int | None = None, ready: PreparedData | None = None) -> "DistortedImages":
     return DistortedImages(mnist.load(examples, ready))
 
 
@@ -72,6 +72,6 @@ def placements(of: int, examples: NDArray[np.integer]) -> Placement:
     return Placement(turn=(2 * turn - 1) * _TURN, size=size, right=(2 * right - 1) * room, down=(2 * down - 1) * room)
 
 
-def _distorted(ready: Ready) -> Ready:
+def _distorted(ready: PreparedData) -> PreparedData:
     source = f"distorted {ready.source}, 40 x 40"
-    return Ready(paths=ready.paths, source=source, synthetic=ready.synthetic, stands_in=ready.stands_in)
+    return PreparedData(paths=ready.paths, source=source, synthetic=ready.synthetic, stands_in=ready.stands_in)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from paceline.data.cache import FileSet, Pinned, directories, find_all
-from paceline.data.dataset import Ready, map_images
+from paceline.data.dataset import PreparedData, map_images
 from paceline.data.fetch import Source, Unavailable, fetch_once
 from paceline.data.images import LabelledImages
 from paceline.data.sources import basename, debian_package, mirror, network, users_gz
@@ -41,7 +41,7 @@ FASHION = FileSet(
 )
 
 
-def ensure(sources: Sequence[Source] | None = None) -> Ready:
+def ensure(sources: Sequence[Source] | None = None) -> PreparedData:
     """Puts the data on disk, verified. Nothing stands in for it: digits are no clothes."""
     try:
         return _ready(fetch_once(FASHION, default_sources() if sources is None else sources))
@@ -53,12 +53,12 @@ def ensure(sources: Sequence[Source] | None = None) -> Ready:
         ) from None
 
 
-def load(examples: int | None = None, ready: Ready | None = None) -> LabelledImages:
+def load(examples: int | None = None, ready: PreparedData | None = None) -> LabelledImages:
     """What `ensure` put on disk, mapped."""
     return map_images(ready or find_ready(), examples, image=(28, 28), classes=10)
 
 
-def find_ready() -> Ready:
+def find_ready() -> PreparedData:
     """What the cache holds now, by name and size: `ensure` has verified the content."""
     if paths := find_all(FASHION):
         return _ready(paths)
@@ -78,5 +78,5 @@ def default_sources() -> list[Source]:
     ]
 
 
-def _ready(paths: Sequence[Path]) -> Ready:
-    return Ready(paths=tuple(map(str, paths)), source="fashion-mnist", synthetic=False)
+def _ready(paths: Sequence[Path]) -> PreparedData:
+    return PreparedData(paths=tuple(map(str, paths)), source="fashion-mnist", synthetic=False)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.data.batches import Batch, Order, Share
-from paceline.data.dataset import Ready, check_examples
+from paceline.data.dataset import PreparedData, check_examples
 from paceline.data.hashing import bits, key, quarters
 from paceline.data.images import Labels, cut
 
@@ -30,15 +30,15 @@ Pool = NDArray[np.uint8]
 Rows = NDArray[np.float32]
 
 
-def ensure() -> Ready:
-    return Ready(paths=(), source="synthetic pictures of ImageNet's shape", synthetic=True)
+def ensure() -> PreparedData:
+    return PreparedData(paths=(), source="synthetic pictures of ImageNet's shape", synthetic=True)
 
 
-def find_ready() -> Ready:
+def find_ready() -> PreparedData:
     return ensure()
 
 
-def load(examples: int | None = None, ready: Ready | None = None) -> "SyntheticImagenet":
+def load(examples: int | None = None, ready: PreparedData | None = None) -> "SyntheticImagenet":
     return SyntheticImagenet(check_examples(examples, TRAINING))
 
 

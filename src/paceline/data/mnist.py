@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from paceline.data import digits
+from paceline.data import synthetic_digits
 from paceline.data.cache import FileSet, Pinned, directories, find_all
-from paceline.data.dataset import Ready, map_images
+from paceline.data.dataset import PreparedData, map_images
 from paceline.data.fetch import Source, Unavailable, fetch_once, why_unavailable
 from paceline.data.images import LabelledImages
 from paceline.data.sources import drawn, mirror, network, npm_package, users_gz
@@ -41,20 +41,20 @@ DIGITS = FileSet("digits", tuple(Pinned(f"digits-1-{file.name}", file.size, None
 _DIGITS_PARTS = ((60_000, 1), (10_000, 2))  # training and test: how many, which seed
 
 
-def ensure(sources: Sequence[Source] | None = None) -> Ready:
+def ensure(sources: Sequence[Source] | None = None) -> PreparedData:
     """Puts the data on disk, verified; one process fetches while others wait. Falls back to synthetic digits."""
     try:
         return _mnist(fetch_once(MNIST, default_sources() if sources is None else sources))
     except Unavailable as why:
-        return _digits(fetch_once(DIGITS, [drawn(DIGITS.files, _DIGITS_PARTS, digits.draw)]), str(why))
+        return _digits(fetch_once(DIGITS, [drawn(DIGITS.files, _DIGITS_PARTS, synthetic_digits.draw)]), str(why))
 
 
-def load(examples: int | None = None, ready: Ready | None = None) -> LabelledImages:
+def load(examples: int | None = None, ready: PreparedData | None = None) -> LabelledImages:
     """What `ensure` put on disk, mapped; reads only the cache. Pass its result and both mean the same files."""
     return map_images(ready or find_ready(), examples, image=(28, 28), classes=10)
 
 
-def find_ready() -> Ready:
+def find_ready() -> PreparedData:
     """What the cache holds now, by name and size: `ensure` has verified the content."""
     if paths := find_all(MNIST):
         return _mnist(paths)
@@ -75,10 +75,10 @@ def default_sources() -> list[Source]:
     ]
 
 
-def _mnist(paths: Sequence[Path]) -> Ready:
-    return Ready(paths=tuple(map(str, paths)), source="mnist", synthetic=False)
+def _mnist(paths: Sequence[Path]) -> PreparedData:
+    return PreparedData(paths=tuple(map(str, paths)), source="mnist", synthetic=False)
 
 
-def _digits(paths: Sequence[Path], reason: str) -> Ready:
+def _digits(paths: Sequence[Path], reason: str) -> PreparedData:
     source = f"synthetic digits (MNIST could not be had: {reason})"
-    return Ready(paths=tuple(map(str, paths)), source=source, synthetic=True, stands_in=True)
+    return PreparedData(paths=tuple(map(str, paths)), source=source, synthetic=True, stands_in=True)

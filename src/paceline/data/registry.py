@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from paceline.data import cifar, distorted, fashion, imagenet, mnist, nothing, sparse
+from paceline.data import cifar, distorted, empty, fashion, imagenet, mnist, sparse
 from paceline.data.batches import Examples
-from paceline.data.dataset import Ready
+from paceline.data.dataset import PreparedData
 from paceline.errors import DataError
 
 _DATASETS: dict[str, ModuleType] = {
@@ -16,25 +16,25 @@ _DATASETS: dict[str, ModuleType] = {
     "cifar10": cifar,
     "imagenet": imagenet,
     "sparse": sparse,
-    "none": nothing,
+    "none": empty,
 }
 
 
-DATASETS = tuple(name for name, module in _DATASETS.items() if module is not nothing)
+DATASETS = tuple(name for name, module in _DATASETS.items() if module is not empty)
 """Those that a workload may name."""
 
 
-def ensure(name: str, say: Callable[[str], None] = lambda _line: None) -> Ready:
+def ensure(name: str, say: Callable[[str], None] = lambda _line: None) -> PreparedData:
     """Have the data on this machine, verified; called once, before anything starts."""
     if _on_disk(name) is None:
         say(f"getting {name}, which is not on this machine yet")
-    ready: Ready = _DATASETS[name].ensure()
+    ready: PreparedData = _DATASETS[name].ensure()
     if ready.stands_in:
         say(f"note: training on {ready.source}")
     return ready
 
 
-def load(name: str, ready: Ready | None = None, examples: int | None = None) -> Examples:
+def load(name: str, ready: PreparedData | None = None, examples: int | None = None) -> Examples:
     """Map what `ensure` found, the training part cut to so many examples; called by every task."""
     data: Examples = _DATASETS[name].load(examples, ready)
     return data
@@ -53,9 +53,9 @@ def presence() -> dict[str, tuple[bool, str]]:
     return found
 
 
-def _on_disk(name: str) -> Ready | None:
+def _on_disk(name: str) -> PreparedData | None:
     try:
-        ready: Ready = _DATASETS[name].find_ready()
+        ready: PreparedData = _DATASETS[name].find_ready()
     except DataError:
         return None
     return ready

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.data.batches import Batch, Share
-from paceline.data.dataset import Ready, check_examples
+from paceline.data.dataset import PreparedData, check_examples
 from paceline.data.hashing import bits, halves, key
 
 FEATURES = 33_762_578
@@ -39,15 +39,15 @@ Indices = NDArray[np.int64]
 Labels = NDArray[np.int64]
 
 
-def ensure() -> Ready:
-    return Ready(paths=(), source="synthetic clicks of Criteo's shape", synthetic=True)
+def ensure() -> PreparedData:
+    return PreparedData(paths=(), source="synthetic clicks of Criteo's shape", synthetic=True)
 
 
-def find_ready() -> Ready:
+def find_ready() -> PreparedData:
     return ensure()
 
 
-def load(examples: int | None = None, ready: Ready | None = None) -> "SparseExamples":
+def load(examples: int | None = None, ready: PreparedData | None = None) -> "SparseExamples":
     return SparseExamples(examples=check_examples(examples, TRAINING))
 
 

@@ -1,7 +1,7 @@
 """The kinds of hosts by name."""
 
-from paceline.hosts.kind import HostKind
-from paceline.hosts.local import LocalHosts
-from paceline.hosts.netns import NetnsHosts
+from paceline.hosts.base import HostKind
+from paceline.hosts.local.hosts import LocalHosts
+from paceline.hosts.netns.hosts import NetnsHosts
 
 HOSTS: dict[str, HostKind] = {"local": LocalHosts(), "netns": NetnsHosts()}

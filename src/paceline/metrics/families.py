@@ -12,10 +12,10 @@ from typing import get_args
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from paceline.agent.protocol import HostSample, LinkCount
-from paceline.control.moment import STALENESS_BOUNDS, Moment, WorkerMoment
 from paceline.control.progress import progress
-from paceline.metrics.sweep import SweepState
+from paceline.control.run_state import STALENESS_BOUNDS, RunState, WorkerState
+from paceline.messages import HostSample, LinkCount
+from paceline.metrics.sweep_state import SweepState
 from paceline.store.result import Status
 
 Labels = Mapping[str, str]
@@ -42,12 +42,12 @@ def families(sweep: SweepState) -> Iterator[Metric]:
         yield from _of_tasks(samples)
 
 
-def _labels_of(moment: Moment) -> Labels:
+def _labels_of(moment: RunState) -> Labels:
     spec = moment.plan.spec
     return {"run": moment.run, "workload": moment.plan.title, "engine": spec.engine, "strategy": spec.strategy}
 
 
-def _of_run(moment: Moment, run: Labels) -> Iterator[Metric]:
+def _of_run(moment: RunState, run: Labels) -> Iterator[Metric]:
     plan, spec = moment.plan, moment.plan.spec
     about = {"layout": str(plan.layout), "hosts": spec.hosts, "batch": str(spec.batch if plan.trains else 0)}
     status = moment.status or moment.stage
@@ -69,7 +69,7 @@ def _of_run(moment: Moment, run: Labels) -> Iterator[Metric]:
         yield _gauge("paceline_run_test_accuracy_ratio", "Share of the test set that is got right.", rows)
 
 
-def _of_workers(moment: Moment, run: Labels) -> Iterator[Metric]:
+def _of_workers(moment: RunState, run: Labels) -> Iterator[Metric]:
     workers = [({**run, "worker": w.task, "host": w.host}, w) for w in moment.workers.values()]
     batch = moment.plan.spec.batch if moment.plan.trains else 0
     yield _counter("paceline_worker_steps", "Steps made.", [(labels, w.steps) for labels, w in workers])
@@ -87,7 +87,7 @@ def _of_workers(moment: Moment, run: Labels) -> Iterator[Metric]:
     yield _staleness(workers)
 
 
-def _staleness(workers: Iterable[tuple[Labels, WorkerMoment]]) -> Metric:
+def _staleness(workers: Iterable[tuple[Labels, WorkerState]]) -> Metric:
     told = [(labels, worker) for labels, worker in workers if any(worker.staleness_counts)]
     text = "Updates by others between a step's pull and its push."
     names = list(told[0][0]) if told else []

@@ -16,7 +16,7 @@ from prometheus_client.exposition import choose_encoder
 
 from paceline.errors import MetricsError
 from paceline.metrics.families import families
-from paceline.metrics.sweep import SweepState
+from paceline.metrics.sweep_state import SweepState
 
 ADDRESS = "127.0.0.1"  # and no other: what is served says what runs here, to whoever can ask
 _PATH = "/metrics"

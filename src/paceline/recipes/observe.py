@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import polars as pl
 
 from paceline.plan.catalog import STRATEGIES
-from paceline.recipes.parts import host_parts
 from paceline.recipes.recipe import Per
+from paceline.recipes.time_bins import host_time_bins
 from paceline.store.result import HostResult, Result
 from paceline.store.run import StoredRun
 from paceline.workloads.registry import workload
@@ -30,7 +30,7 @@ def observe(result: Result, stored: StoredRun, per: Per) -> list[Observation]:
         case "evaluation":
             return [run | point for point in _evaluations(result, stored)]
         case "part":
-            return [run | part for part in host_parts(result, stored)]
+            return [run | part for part in host_time_bins(result, stored)]
     return [run]
 
 

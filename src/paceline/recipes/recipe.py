@@ -30,7 +30,7 @@ class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The report's words for our values."""
 
 
-class Figure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What was measured."""
 
     name: str
@@ -56,7 +56,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     spec: Mapping[str, Any]
     title: str
     keys: tuple[Key, ...]
-    figures: tuple[Figure, ...]
+    figures: tuple[Column, ...]
     per: Per = "run"
     """What a row is about."""
     rows: tuple[tuple[Published, ...], ...] = ()
@@ -92,7 +92,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return parts
 
 
-class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PublishedReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     title: str
     machines: str
     left_out: str = ""
@@ -107,10 +107,10 @@ def recipes() -> Mapping[str, Recipe]:
 
 
 @cache
-def reports() -> Mapping[str, Report]:
+def reports() -> Mapping[str, PublishedReport]:
     """report1 to report5, in our words."""
     (file,) = (file for file in _files() if file.name == "reports.toml")
-    return msgspec.convert(tomllib.loads(file.read_text("utf-8")), dict[str, Report])
+    return msgspec.convert(tomllib.loads(file.read_text("utf-8")), dict[str, PublishedReport])
 
 
 def find(name: str) -> list[Recipe]:

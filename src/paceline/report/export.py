@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from paceline.report.gather import Report
-from paceline.report.verdicts import GroupVerdict, in_words, runner_up
+from paceline.report.bottlenecks import GroupBottleneck, in_words, runner_up
+from paceline.report.build import ReportData
 from paceline.store.result import Result, encode
 
 _FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r")
@@ -33,20 +33,20 @@ def as_csv(results: Sequence[Result]) -> str:
     return text.getvalue()
 
 
-def as_markdown(report: Report) -> str:
+def as_markdown(report: ReportData) -> str:
     parts = [f"# {_text(report.title)}", "## The answer"]
-    parts.append("\n".join(f"- {_text(one.sentence)}" for one in report.answers) or "No run ended well.")
-    if len(report.groups) > 1 and report.answers:
-        rows = [[one.goal, one.winner, one.figure, one.second, one.by] for one in report.answers]
+    parts.append("\n".join(f"- {_text(one.sentence)}" for one in report.best_configurations) or "No run ended well.")
+    if len(report.groups) > 1 and report.best_configurations:
+        rows = [[one.goal, one.winner, one.figure, one.second, one.by] for one in report.best_configurations]
         parts.append(_table(["goal", "best", "its figure", "second", "ahead by"], rows))
-    parts += ["## What set the pace", *map(_verdict, report.verdicts), "## Tables"]
+    parts += ["## What set the pace", *map(_verdict, report.bottlenecks), "## Tables"]
     for sheet in report.sheets:
         rows = [[cell.text for cell in row] for row in sheet.rows]
         parts += [f"### {_text(sheet.name)}", _text(sheet.note), _table(sheet.columns, rows)]
     return "\n\n".join(parts) + "\n"
 
 
-def _verdict(one: GroupVerdict) -> str:
+def _verdict(one: GroupBottleneck) -> str:
     lines = [f"**{_text(one.title)}**: {_text(in_words(one.verdict))}"]
     lines += [f"- evidence: {_text(line)}" for line in one.verdict.evidence]
     lines += [f"- try: {_text(line)}" for line in one.verdict.remedy]

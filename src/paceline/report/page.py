@@ -5,21 +5,21 @@ from importlib.resources import files
 
 import msgspec
 
-from paceline.report.figure import Figure
-from paceline.report.gather import Gallery, Report, RunFigures
+from paceline.report.bottlenecks import GroupBottleneck, in_words, runner_up
+from paceline.report.build import Charts, ReportData, RunCharts
+from paceline.report.chart import Chart
 from paceline.report.html import Html, join, json_script, tag
-from paceline.report.sheet import Sheet
-from paceline.report.verdicts import GroupVerdict, in_words, runner_up
+from paceline.report.table import DataTable
 
 _OPEN_VERDICTS = 4
 # Nothing is fetched and nothing sent, whatever a name in the page may try.
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
 
-def page(report: Report, gallery: Gallery) -> str:
+def page(report: ReportData, gallery: Charts) -> str:
     sections = [
         ("answer", "The answer", _answer(report), []),
-        ("verdicts", "What set the pace", _verdicts(report.verdicts), []),
+        ("verdicts", "What set the pace", _verdicts(report.bottlenecks), []),
         ("figures", "Figures", *_figures("all", gallery.overview)),
         ("runs", "Runs in detail", *_runs(gallery, len(report.results))),
         ("tables", "Tables", *_tables(report.sheets)),
@@ -53,7 +53,7 @@ def _file(name: str) -> str:
     return (files("paceline.report") / name).read_text(encoding="utf-8")
 
 
-def _head(report: Report) -> Html:
+def _head(report: ReportData) -> Html:
     runs, configurations = len(report.results), len(report.groups)
     workloads = ", ".join(dict.fromkeys(result.title for result in report.results))
     times = sorted(_moment(result.started_at) for result in report.results)
@@ -76,13 +76,15 @@ def _contents(sections: Sequence[tuple[str, str, Html, list[tuple[str, str]]]]) 
     return tag("nav", tag("ul", *items), aria_label="Contents")
 
 
-def _answer(report: Report) -> Html:
-    if not report.answers:
+def _answer(report: ReportData) -> Html:
+    if not report.best_configurations:
         return tag("p", "No run ended well, so there is nothing to choose between.")
-    said = tag("ul", *(tag("li", tag("b", one.goal), one.sentence) for one in report.answers), class_="answers")
+    said = tag(
+        "ul", *(tag("li", tag("b", one.goal), one.sentence) for one in report.best_configurations), class_="answers"
+    )
     if len(report.groups) < 2:
         return said
-    rows = [[one.goal, one.winner, one.figure, one.second, one.by] for one in report.answers]
+    rows = [[one.goal, one.winner, one.figure, one.second, one.by] for one in report.best_configurations]
     return join(said, _plain_table(["goal", "best", "its figure", "second", "ahead by"], rows))
 
 
@@ -91,11 +93,11 @@ def _plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
     return _box(tag("table", head, *(tag("tr", *(tag("td", cell) for cell in row)) for row in rows)))
 
 
-def _verdicts(found: Sequence[GroupVerdict]) -> Html:
+def _verdicts(found: Sequence[GroupBottleneck]) -> Html:
     return join(*(_verdict(one, opened=len(found) <= _OPEN_VERDICTS) for one in found))
 
 
-def _verdict(one: GroupVerdict, *, opened: bool) -> Html:
+def _verdict(one: GroupBottleneck, *, opened: bool) -> Html:
     verdict = one.verdict
     width = Html(f'<span class="share"><i style="width:{min(1.0, max(0.0, verdict.share)) * 100:.0f}%"></i></span>')
     repeats = f" ({one.agree} of {len(one.runs)} repeats)" if len(one.runs) > 1 else ""
@@ -118,12 +120,12 @@ def _list(title: str, items: Sequence[str], class_: str | None = None) -> Html:
     )
 
 
-def _figures(place: str, figures: Sequence[Figure]) -> tuple[Html, list[tuple[str, str]]]:
+def _figures(place: str, figures: Sequence[Chart]) -> tuple[Html, list[tuple[str, str]]]:
     parts = [(f"{place}-{figure.key}", figure.title) for figure in figures]
     return join(*(_figure(key, figure) for (key, _), figure in zip(parts, figures, strict=True))), parts
 
 
-def _figure(key: str, figure: Figure) -> Html:
+def _figure(key: str, figure: Chart) -> Html:
     names = [view.name for view in figure.views]
     buttons = [
         tag("button", name, type="button", data_view=str(number), aria_pressed="true" if number == 0 else "false")
@@ -141,7 +143,7 @@ def _figure(key: str, figure: Figure) -> Html:
     )  # fmt: skip
 
 
-def _runs(gallery: Gallery, total: int) -> tuple[Html, list[tuple[str, str]]]:
+def _runs(gallery: Charts, total: int) -> tuple[Html, list[tuple[str, str]]]:
     runs = [run for run in gallery.runs if run.figures]
     if not runs:
         return Html(), []
@@ -165,12 +167,12 @@ def _runs(gallery: Gallery, total: int) -> tuple[Html, list[tuple[str, str]]]:
     return join(heading, choice if len(runs) > 1 else Html(), *pages), _figures("run-0", runs[0].figures)[1]
 
 
-def _option(run: RunFigures) -> str:
+def _option(run: RunCharts) -> str:
     chosen = run.chosen
     return f"{chosen.result.run}: {chosen.title}" + (f" ({chosen.why})" if chosen.why else "")
 
 
-def _facts(run: RunFigures) -> Html:
+def _facts(run: RunCharts) -> Html:
     result = run.chosen.result
     facts = f"{result.title} · {result.engine} · {result.strategy} · '{result.layout}' on {result.hosts_kind}"
     facts += f" · batch {result.batch}" if result.batch else ""
@@ -178,12 +180,12 @@ def _facts(run: RunFigures) -> Html:
     return tag("p", tag("b", result.run), f" · {facts}{state} · data: {result.data}", class_="soft")
 
 
-def _tables(sheets: Sequence[Sheet]) -> tuple[Html, list[tuple[str, str]]]:
+def _tables(sheets: Sequence[DataTable]) -> tuple[Html, list[tuple[str, str]]]:
     parts = [(f"table-{number}", sheet.name) for number, sheet in enumerate(sheets)]
     return join(*(_table(key, sheet) for (key, _), sheet in zip(parts, sheets, strict=True))), parts
 
 
-def _table(key: str, sheet: Sheet) -> Html:
+def _table(key: str, sheet: DataTable) -> Html:
     numeric = [any(row[i].value is not None for row in sheet.rows) for i in range(len(sheet.columns))]
     classes = ["number" if is_number else None for is_number in numeric]
     head = tag("tr", *(tag("th", name, class_=class_) for name, class_ in zip(sheet.columns, classes, strict=True)))

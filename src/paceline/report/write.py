@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from paceline.errors import SpecError, StoreError, unknown
+from paceline.report.build import build, draw
 from paceline.report.export import as_csv, as_json, as_markdown
-from paceline.report.gather import draw, gather
 from paceline.store.paths import RunPaths, write_whole
 
 FORMATS = ("html", "md", "csv", "json")
@@ -16,7 +16,7 @@ def write_report(title: str, runs: Sequence[RunPaths], out: Path | None, formats
     targets = {kind: _target(title, out, kind, alone=len(formats) == 1) for kind in formats}
     for target in targets.values():
         _check(target)
-    report = gather(title, runs)
+    report = build(title, runs)
     for kind, target in targets.items():
         if kind == "html":
             from paceline.report.page import page

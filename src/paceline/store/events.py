@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from paceline.agent.protocol import UNREADABLE
+from paceline.messages import UNREADABLE
 from paceline.store.paths import append_whole
 
 Event = dict[str, Any]

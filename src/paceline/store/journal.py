@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from paceline.agent.protocol import UNREADABLE, Count, HostSample
 from paceline.errors import StoreError
+from paceline.messages import UNREADABLE, Count, HostSample
 from paceline.store.paths import append_whole
 
 _FRAME = struct.Struct("<II")

@@ -9,13 +9,13 @@ from typing import Any
 import filelock
 import polars as pl
 
-from paceline.agent.protocol import UNREADABLE
 from paceline.errors import StoreError
+from paceline.messages import UNREADABLE
 from paceline.store import result as results
+from paceline.store.checksums import verify_checksums
 from paceline.store.events import Event, well_formed
 from paceline.store.paths import RunPaths, write_whole
 from paceline.store.result import Result
-from paceline.store.seal import check
 from paceline.store.tables import SAMPLES_SCHEMA, STEPS_SCHEMA, upgraded
 from paceline.store.writer import consolidate
 
@@ -51,8 +51,8 @@ class StoredRun:
         if not path.exists():
             return pl.DataFrame(schema=schema)
         try:
-            with making_sense(path):
-                check(path, self.events)
+            with as_store_errors(path):
+                verify_checksums(path, self.events)
                 return upgraded(pl.read_parquet(path), schema)
         except OSError as error:
             raise StoreError(f"cannot read {path}: {error.strerror or error}") from None
@@ -72,7 +72,7 @@ class StoredRun:
 
 
 @contextmanager
-def making_sense(what: Path) -> Iterator[None]:
+def as_store_errors(what: Path) -> Iterator[None]:
     """What damage leads to is told as damage: one bad run must not keep others from being shown.
 
     Checksums and forms let little through, but a flipped bit may make a number absurd, and polars panics, which is
@@ -97,7 +97,7 @@ def recovering(paths: RunPaths) -> Iterator[None]:
     except OSError as error:
         raise StoreError(f"run {paths.id} was cut short and cannot be set right: {error.strerror}") from None
     try:
-        with making_sense(paths.journal):
+        with as_store_errors(paths.journal):
             consolidate(paths)
         yield
     except OSError as error:

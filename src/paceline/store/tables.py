@@ -7,10 +7,10 @@ import numpy as np
 import polars as pl
 from msgspec import structs
 
-from paceline.agent.protocol import HostSample, LinkCount
+from paceline.messages import HostSample, LinkCount
+from paceline.recording.recorder import FINAL, TRACED, Kind
+from paceline.recording.rows import decode
 from paceline.store.journal import ClockOffset, Entry, HostSamples, TaskAdded, TaskRecords
-from paceline.store.records import decode
-from paceline.train.recorder import FINAL, TRACED, Kind
 
 STEPS_SCHEMA: dict[str, Any] = {
     "task": pl.String,

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from paceline.recording.recorder import RECORD_BYTES, RecordReader
 from paceline.store.journal import TaskRecords, read
 from paceline.store.paths import RunPaths
-from paceline.train.recorder import RECORD_BYTES, RecordReader
 
 
 def unshipped(paths: RunPaths) -> list[TaskRecords]:

@@ -15,12 +15,12 @@ from filelock import FileLock
 
 from paceline.errors import StoreError
 from paceline.plan.place import RunPlan
+from paceline.recording.recorder import clock_ns, give_room_back
 from paceline.store import tables
+from paceline.store.checksums import write_checksums
 from paceline.store.journal import Entry, Journal, TaskRecords, read
 from paceline.store.paths import RunPaths, append_whole, create_run, write_whole
-from paceline.store.seal import seal
 from paceline.store.unshipped import unshipped
-from paceline.train.recorder import clock_ns, give_room_back
 
 _ATTACHED_BYTES = 4 * 2**30
 
@@ -136,7 +136,7 @@ def _write(paths: RunPaths, steps: pl.DataFrame, samples: pl.DataFrame) -> None:
         data = io.BytesIO()
         table.write_parquet(data)
         write_whole(target, data.getbuffer())
-    seal(paths)
+    write_checksums(paths)
 
 
 def _spec_fields(plan: RunPlan) -> dict[str, Any]:

@@ -8,11 +8,11 @@ import sys
 import traceback
 from pathlib import Path
 
-from paceline.agent.dump import SIGNAL
+from paceline.agent.stack_dump import SIGNAL
 from paceline.task import connections
 from paceline.task.channel import Channel
-from paceline.task.gist import gist
 from paceline.task.lifeline import die_with_parent, join_cgroups
+from paceline.task.summarize_error import summarize_error
 from paceline.train.context import Job, Outcome, TaskContext
 
 
@@ -31,7 +31,7 @@ def main() -> None:
         code = 0
     except BaseException as error:
         logging.getLogger("paceline").error("%s", traceback.format_exc())
-        channel.failed(gist(error), _traceback(error, channel))
+        channel.failed(summarize_error(error), _traceback(error, channel))
         code = 1
     sys.stderr.flush()
     # Not sys.exit: frameworks' own threads may hang in their clean-up, and all that matters is sent.
@@ -41,10 +41,10 @@ def main() -> None:
 def _run(channel: "Channel[Job]", records: Path) -> Outcome:
     from paceline.data.registry import load
     from paceline.engines.registry import ENGINES
-    from paceline.train.recorder import Recorder, SilentRecorder
+    from paceline.recording.recorder import Recorder, SilentRecorder
     from paceline.workloads.model import Model
-    from paceline.workloads.own import own_examples
     from paceline.workloads.registry import workload
+    from paceline.workloads.user_workload import user_examples
 
     job = channel.order
     connections.watch(job.address, lambda address, silent_s: _cut_off(channel, address, silent_s))
@@ -54,7 +54,7 @@ def _run(channel: "Channel[Job]", records: Path) -> Outcome:
         workload=found,
         # One that an engine has to build itself is put here by it.
         model=found.model or Model((1,), ()),
-        data=load(found.dataset, job.data, job.examples) if found.dataset else own_examples(found),
+        data=load(found.dataset, job.data, job.examples) if found.dataset else user_examples(found),
         recorder=(Recorder if job.record else SilentRecorder)(records),
         rendezvous=channel,
     )
@@ -71,10 +71,10 @@ def _cut_off(channel: "Channel[Job]", address: str, silent_s: float) -> None:
 
 def _traceback(error: BaseException, channel: "Channel[Job]") -> str:
     """Of a user's own code, from where it comes in: what is above is ours."""
-    from paceline.workloads.own import is_own, users_part, where_code_is
+    from paceline.workloads.user_workload import is_user_workload, users_part, where_code_is
 
     name = channel.order.workload
-    return users_part(error, where_code_is(name)) if is_own(name) else traceback.format_exc()
+    return users_part(error, where_code_is(name)) if is_user_workload(name) else traceback.format_exc()
 
 
 def _arguments() -> argparse.Namespace:

@@ -6,26 +6,26 @@ from typing import BinaryIO, Generic, TypeVar
 
 import msgspec
 
-from paceline.agent.protocol import (
+from paceline.errors import PeersGone, RunError
+from paceline.messages import (
     HOST,
     Attached,
     Bound,
-    Dismissed,
+    Disconnect,
+    Disconnected,
     Failed,
     Finished,
     Go,
     Halt,
+    MayExit,
     Message,
     Peers,
     Ready,
-    Recall,
+    Reassign,
     Receiver,
-    Regroup,
     Sender,
-    Stranded,
-    TaskHears,
+    ToTask,
 )
-from paceline.errors import PeersGone, RunError
 
 Order = TypeVar("Order", bound=msgspec.Struct)
 _CHUNK_BYTES = 4 * 2**20
@@ -40,7 +40,7 @@ class Channel(Generic[Order]):
         self.halted, self.recalled = threading.Event(), threading.Event()
         self._sender = Sender(stdout)
         self._order = Receiver[Order](stdin, order).receive()
-        self._hears = Receiver[TaskHears](stdin, TaskHears)
+        self._hears = Receiver[ToTask](stdin, ToTask)
         self._peers: dict[str, dict[str, str]] = {}
         self._introduced, self._opened, self._dismissed = threading.Event(), threading.Event(), threading.Event()
         self._met = False
@@ -81,7 +81,7 @@ class Channel(Generic[Order]):
         self._wait(self._opened)
 
     def regroup(self, why: str) -> Order:
-        self._say(Stranded(why))
+        self._say(Disconnected(why))
         self._regrouped.wait()
         self._regrouped.clear()
         if self.halted.is_set():
@@ -133,12 +133,12 @@ class Channel(Generic[Order]):
                     case Halt():
                         self.halted.set()
                         self._regrouped.set()  # For one who waits for peers, that is the end.
-                    case Recall():
+                    case Disconnect():
                         for event in (self.recalled, self._introduced, self._opened):
                             event.set()
-                    case Regroup(job):
+                    case Reassign(job):
                         self._begin_again(bytes(job))
-                    case Dismissed():
+                    case MayExit():
                         self._dismissed.set()
         finally:
             os._exit(EXIT_ORPHANED)

@@ -24,7 +24,7 @@ _COUNT = re.compile(r"[0-9]{1,18}")
 _NAME = re.compile(r"update-(\d{1,18})\.safetensors")
 
 
-class State(msgspec.Struct, frozen=True):
+class TrainingState(msgspec.Struct, frozen=True):
     """Training at one moment."""
 
     update: int
@@ -42,7 +42,7 @@ def updates_among(names: Iterable[str]) -> list[int]:
     return sorted((int(match[1]) for name in names if (match := _NAME.fullmatch(name))), reverse=True)
 
 
-def encode(state: State) -> bytes:
+def encode(state: TrainingState) -> bytes:
     tensors = state.values | {f"{_VELOCITY}{name}": velocity for name, velocity in state.velocity.items()}
     metadata = {"format": _FORMAT, "update": str(state.update)}
     return save({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, metadata)
@@ -54,7 +54,7 @@ def update_of(path: Path) -> int:
         return opened.update
 
 
-def read(path: Path, shapes: Sequence[ParameterShape]) -> State:
+def read(path: Path, shapes: Sequence[ParameterShape]) -> TrainingState:
     """A checkpoint of a model with these parameters; StoreError in a line if it is anything else."""
     with _Opened(path) as opened:
         values = {shape.name: opened.tensor(shape.name, shape) for shape in shapes}
@@ -63,7 +63,7 @@ def read(path: Path, shapes: Sequence[ParameterShape]) -> State:
         velocity = {shape.name: opened.tensor(prefixed[shape.name], shape) for shape in shapes if prefixed}
         if extra := opened.names - values.keys() - set(prefixed.values()):
             raise StoreError(f"{path} is of another model: it has '{min(extra)}', which this one has not")
-        return State(opened.update, values, velocity)
+        return TrainingState(opened.update, values, velocity)
 
 
 class _Opened:
@@ -103,7 +103,7 @@ class _Opened:
         return tensor
 
 
-class Beginning:
+class InitialState:
     """Where a task's training begins: at the seed's first values, or at a checkpoint's."""
 
     def __init__(self, context: TaskContext) -> None:

@@ -6,10 +6,10 @@ from typing import Protocol
 import msgspec
 
 from paceline.data.batches import Examples
-from paceline.data.dataset import Ready
+from paceline.data.dataset import PreparedData
+from paceline.recording.recorder import Recorder
 from paceline.spec.interval import Interval
 from paceline.spec.stop import StopRule
-from paceline.train.recorder import Recorder
 from paceline.workloads.model import AnyModel
 from paceline.workloads.workload import Workload
 
@@ -27,7 +27,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """This host's own address: bind here and nowhere else."""
     workload: str
     size: str
-    data: Ready
+    data: PreparedData
     examples: int | None
     """Training examples to use; None is all."""
     engine: str

@@ -5,15 +5,15 @@ import math
 from safetensors.numpy import save
 
 from paceline.data.batches import Batch, Share
+from paceline.recording.recorder import Kind, clock_ns
 from paceline.spec.stop import StopRule, first_that_holds, limiting_rule
 from paceline.train.checkpoint import encode, file_name
+from paceline.train.checkpoint_schedule import CheckpointSchedule
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.dropout import Masks
-from paceline.train.metrics import Evaluation
-from paceline.train.occasions import CheckpointPlan
-from paceline.train.recorder import Kind, clock_ns
-from paceline.train.speed import operations_per_cpu_s
-from paceline.train.strategy import HasServers, KeepsState, LooksAhead, Step, WorkerStrategy, evaluate
+from paceline.train.evaluation import Evaluation
+from paceline.train.flops_probe import operations_per_cpu_s
+from paceline.train.strategy import HasServers, Prefetches, SnapshotsState, Step, WorkerStrategy, evaluate
 
 
 def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
@@ -78,7 +78,7 @@ def _steps(
     """`first` is the number of the first step to make: those before it are made."""
     recorder, counted = context.recorder, context.job.synchronous
     limit = context.job.update_limit if counted else None
-    ahead = strategy if isinstance(strategy, LooksAhead) else None
+    ahead = strategy if isinstance(strategy, Prefetches) else None
     recorder.step_number = number = outcome.steps = first
     while True:
         recorder.step_start_ns = clock_ns()
@@ -115,7 +115,7 @@ class Chief:
         self._pieces = _first(context.data.test(), context.job.eval_examples)
         self._every = context.job.eval_every
         self._next = 0
-        self._checkpoints = CheckpointPlan(context.job.checkpoint_every)
+        self._checkpoints = CheckpointSchedule(context.job.checkpoint_every)
         self._last: tuple[int, Evaluation] | None = None
 
     def begin(self, updates: int) -> None:
@@ -178,7 +178,7 @@ class Chief:
 
     def _announce_checkpoint(self, update: int, seconds: float) -> None:
         at_once = self._context.rendezvous.halted.is_set()
-        if self._checkpoints.announce(update, seconds, at_once=at_once) and isinstance(self._strategy, KeepsState):
+        if self._checkpoints.announce(update, seconds, at_once=at_once) and isinstance(self._strategy, SnapshotsState):
             self._strategy.keep_next()
 
     def _checkpoint(self, update: int) -> None:

@@ -6,8 +6,8 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from paceline.data.batches import Array, Batch
-from paceline.train.checkpoint import State
-from paceline.train.metrics import Evaluation, Tally
+from paceline.train.checkpoint import TrainingState
+from paceline.train.evaluation import Evaluation, EvaluationSums
 from paceline.workloads.model import Loss
 from paceline.workloads.parameters import Parameters
 
@@ -54,14 +54,14 @@ class WorkerStrategy(Protocol):
 
     def parameters(self) -> Parameters: ...
 
-    def state(self, update: int) -> State:
+    def state(self, update: int) -> TrainingState:
         """All that training goes on from, as of this update; where others do not wait, perhaps of a later one."""
         ...
 
     def close(self) -> None: ...
 
 
-class Alone:
+class SingleWorker:
     """What a worker without others has nothing to do for."""
 
     def stop_now(self, mine: bool, update: int) -> bool:
@@ -75,7 +75,7 @@ class Alone:
 
 
 @runtime_checkable
-class LooksAhead(Protocol):
+class Prefetches(Protocol):
     """A strategy that can use what it knows of the next batch."""
 
     def expect(self, upcoming: Batch) -> None:
@@ -84,7 +84,7 @@ class LooksAhead(Protocol):
 
 
 @runtime_checkable
-class KeepsState(Protocol):
+class SnapshotsState(Protocol):
     """A strategy that must know beforehand of which update the state will be asked for."""
 
     def keep_next(self) -> None:
@@ -102,7 +102,7 @@ class HasServers(Protocol):
 
 
 def evaluate(strategy: WorkerStrategy, loss: Loss, pieces: list[Batch]) -> Evaluation:
-    predict, tally = strategy.predictor(), Tally(loss)
+    predict, tally = strategy.predictor(), EvaluationSums(loss)
     for piece in pieces:
         tally.add(predict(*piece.inputs), piece)
     return tally.evaluation()

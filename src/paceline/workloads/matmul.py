@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from paceline.workloads.blocks import BlockProduct
+from paceline.workloads.block_matmul import BlockMatmul
 from paceline.workloads.workload import Workload
 
 _NO_SERVER = "it trains nothing, so there is nothing to serve: use allreduce, or single"
@@ -13,7 +13,7 @@ def _workload(placement: Literal["colocated", "scattered"], summary: str) -> Wor
         name="matmul",
         size=placement,
         summary=summary,
-        blocks=BlockProduct(blocks=6, side=1_000, placement=placement),
+        blocks=BlockMatmul(blocks=6, side=1_000, placement=placement),
         dataset="none",
         train_examples=0,
         refused={"ps-sync": _NO_SERVER, "ps-async": _NO_SERVER},

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from paceline.workloads import alexnet, autoencoder, lenet, logreg, matmul, sparse_logreg, spatial_transformer
-from paceline.workloads.own import find_own, is_own
+from paceline.workloads.user_workload import is_user_workload, load_user_workload
 from paceline.workloads.workload import Workload
 
 Sizes = Mapping[str, Workload]
@@ -17,8 +17,8 @@ WORKLOADS: Mapping[str, Sizes] = {
 
 def sizes_of(name: str) -> Sizes:
     """Of a built-in workload, or of a user's own; KeyError if there is no such."""
-    if is_own(name):
-        own = find_own(name)
+    if is_user_workload(name):
+        own = load_user_workload(name)
         return {own.size: own}
     return WORKLOADS[name]
 

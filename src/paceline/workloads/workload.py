@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from paceline.data.batches import Examples, Share
-from paceline.workloads.blocks import BlockProduct
+from paceline.workloads.block_matmul import BlockMatmul
 from paceline.workloads.model import Loss, Model
 
 BatchOfArrays = tuple[Any, ...]
@@ -28,7 +28,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """Makes a Keras model or a TensorFunction: for engine tensorflow."""
     loss: Loss = "softmax"
     """Of a model that `torch` or `tensorflow` makes."""
-    blocks: BlockProduct | None = None
+    blocks: BlockMatmul | None = None
     """What is computed, where nothing is trained."""
     dataset: str | None = None
     """A name in paceline.data."""

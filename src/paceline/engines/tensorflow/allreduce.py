@@ -9,12 +9,12 @@ import tensorflow as tf
 
 from paceline.data.batches import Array, Batch
 from paceline.engines.tensorflow import network
-from paceline.engines.tensorflow.board import graph_event
 from paceline.engines.tensorflow.cluster import meet
-from paceline.train.agreement import Agreement
-from paceline.train.checkpoint import Beginning, State
+from paceline.engines.tensorflow.tensorboard_graph import graph_event
+from paceline.recording.recorder import clock_ns
+from paceline.train.checkpoint import InitialState, TrainingState
 from paceline.train.context import TaskContext
-from paceline.train.recorder import clock_ns
+from paceline.train.stop_consensus import StopConsensus
 from paceline.train.strategy import Predictor, Step
 from paceline.workloads.parameters import Parameters, by_name, views
 
@@ -25,7 +25,7 @@ class AllReduce:
     def __init__(self, context: TaskContext) -> None:
         job = context.job
         self._recorder, self._model = context.recorder, context.model
-        beginning = Beginning(context)
+        beginning = InitialState(context)
         self._is_chief, self._updates = job.is_chief, beginning.update
         self._strategy = _join(context)
         # Plain variables: every worker starts from the same values and applies the same mean.
@@ -39,7 +39,7 @@ class AllReduce:
         self._gradients(*map(tf.constant, (*blank.inputs, blank.target)))
         self._exchange(*(tf.zeros_like(variable) for variable in self._variables))
         self._broadcast(0, 0)
-        self._agreement = Agreement(self._timed_broadcast, job.eval_every)
+        self._agreement = StopConsensus(self._timed_broadcast, job.eval_every)
         if job.is_chief:
             graph = self._gradients.graph
             context.rendezvous.attach("tensorboard", "events.out.tfevents.graph", graph_event(graph))
@@ -69,9 +69,9 @@ class AllReduce:
     def parameters(self) -> Parameters:
         return by_name(self._model.parameters, [variable.numpy() for variable in self._variables])
 
-    def state(self, update: int) -> State:
+    def state(self, update: int) -> TrainingState:
         velocity = [variable.numpy() for variable in self._velocity]
-        return State(update, self.parameters(), by_name(self._model.parameters, velocity) if velocity else {})
+        return TrainingState(update, self.parameters(), by_name(self._model.parameters, velocity) if velocity else {})
 
     def close(self) -> None:
         """The process ends right after; the framework's own shutdown waits for peers that may be gone."""

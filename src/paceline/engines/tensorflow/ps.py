@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from paceline.data.batches import Batch
 from paceline.engines.tensorflow import network, traces
-from paceline.engines.tensorflow.board import graph_event
 from paceline.engines.tensorflow.cluster import ps_device, start_server, worker_device
 from paceline.engines.tensorflow.optimizer import fed
 from paceline.engines.tensorflow.predictor import LocalPredictor
 from paceline.engines.tensorflow.session import Session
+from paceline.engines.tensorflow.tensorboard_graph import graph_event
 from paceline.engines.tensorflow.transfer import carry
-from paceline.train.checkpoint import Beginning, State
+from paceline.recording.recorder import TRACED, Kind, clock_ns
+from paceline.train.checkpoint import InitialState, TrainingState
 from paceline.train.context import TaskContext
-from paceline.train.recorder import TRACED, Kind, clock_ns
 from paceline.train.strategy import Predictor, Step
 from paceline.workloads.parameters import Parameters, by_name, views
 
@@ -51,7 +51,7 @@ class ParameterServerWorker:
         self._graph.finalize()
         self._session = Session(server.target, self._graph, job.threads, job.index)
         self._run = self._session.make_callable(self._fetches, [*self._inputs, self._target])
-        self._set_up(Beginning(context))
+        self._set_up(InitialState(context))
         if job.is_chief:
             self._predictor = LocalPredictor(self._model, job.threads)
             context.rendezvous.attach("tensorboard", "events.out.tfevents.graph", graph_event(self._graph))
@@ -100,9 +100,11 @@ class ParameterServerWorker:
     def parameters(self) -> Parameters:
         return by_name(self._shapes, self._session.run(self._read))
 
-    def state(self, update: int) -> State:
+    def state(self, update: int) -> TrainingState:
         update, values, velocity = self._session.run([self._counter, self._read, self._slots])
-        return State(int(update), by_name(self._shapes, values), by_name(self._shapes, velocity) if velocity else {})
+        return TrainingState(
+            int(update), by_name(self._shapes, values), by_name(self._shapes, velocity) if velocity else {}
+        )
 
     def homes(self) -> dict[str, dict[str, int]]:
         found: dict[str, dict[str, int]] = {f"ps{server}": {} for server in range(self._job.servers)}
@@ -184,7 +186,7 @@ class ParameterServerWorker:
             firsts = [v.assign(first).op for v, first in zip(self._variables, self._first_values, strict=True)]
             self._initialize = tf.group(*firsts, *self._initializers())
 
-    def _set_up(self, beginning: Beginning) -> None:
+    def _set_up(self, beginning: InitialState) -> None:
         """Have the runtime build everything before the clock starts; then the chief sets the first values.
 
         The step is run against variables that do not exist yet: that fails, but only after the graph is cut,
@@ -202,7 +204,7 @@ class ParameterServerWorker:
         self._session.run(self._initialize, dict(zip(self._first_values, values, strict=True)))
         self._restore(beginning)
 
-    def _restore(self, beginning: Beginning) -> None:
+    def _restore(self, beginning: InitialState) -> None:
         """What a checkpoint has beyond the values."""
         if beginning.update:
             self._session.run(*fed(self._counter, beginning.update))

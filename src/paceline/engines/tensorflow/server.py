@@ -1,8 +1,8 @@
 """A parameter server of the v1 runtime: it holds variables and does what workers' graphs say, until told to halt."""
 
 from paceline.engines.tensorflow.cluster import start_server
+from paceline.recording.recorder import clock_ns
 from paceline.train.context import Outcome, TaskContext
-from paceline.train.recorder import clock_ns
 
 
 def serve(context: TaskContext) -> Outcome:

@@ -6,23 +6,23 @@ import tensorflow as tf
 
 from paceline.data.batches import Array, Batch
 from paceline.engines.tensorflow import network
-from paceline.engines.tensorflow.board import graph_event
 from paceline.engines.tensorflow.cluster import config
 from paceline.engines.tensorflow.optimizer import fed, optimizer, slots
-from paceline.train.checkpoint import Beginning, State
+from paceline.engines.tensorflow.tensorboard_graph import graph_event
+from paceline.recording.recorder import clock_ns
+from paceline.train.checkpoint import InitialState, TrainingState
 from paceline.train.context import TaskContext
-from paceline.train.recorder import clock_ns
-from paceline.train.strategy import Alone, Predictor, Step
+from paceline.train.strategy import Predictor, SingleWorker, Step
 from paceline.workloads.parameters import Parameters, Vector, by_name, views
 
 tf1 = tf.compat.v1
 
 
-class Single(Alone):
+class Single(SingleWorker):
     def __init__(self, context: TaskContext) -> None:
         job = context.job
         self._recorder, self._model = context.recorder, context.model
-        beginning = Beginning(context)
+        beginning = InitialState(context)
         self._updates = beginning.update
         graph = tf1.Graph()
         with graph.as_default():
@@ -58,10 +58,10 @@ class Single(Alone):
     def parameters(self) -> Parameters:
         return by_name(self._model.parameters, self._session.run(self._variables))
 
-    def state(self, update: int) -> State:
+    def state(self, update: int) -> TrainingState:
         shapes = self._model.parameters
         velocity = by_name(shapes, self._session.run(self._slots)) if self._slots else {}
-        return State(update, self.parameters(), velocity)
+        return TrainingState(update, self.parameters(), velocity)
 
     def close(self) -> None:
         self._session.close()

@@ -5,13 +5,13 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from paceline.data.batches import Batch
-from paceline.engines.torch.exchange import Exchange, Gloo, SharedMemory
-from paceline.engines.torch.group import join
-from paceline.engines.torch.network import Descent, Network
-from paceline.train.agreement import Agreement
-from paceline.train.checkpoint import Beginning, State
+from paceline.engines.torch.gradient_exchange import Exchange, Gloo, SharedMemory
+from paceline.engines.torch.network import Network, TorchSgd
+from paceline.engines.torch.process_group import join
+from paceline.recording.recorder import clock_ns
+from paceline.train.checkpoint import InitialState, TrainingState
 from paceline.train.context import TaskContext
-from paceline.train.recorder import clock_ns
+from paceline.train.stop_consensus import StopConsensus
 from paceline.train.strategy import Predictor, Step
 from paceline.workloads.parameters import Parameters
 
@@ -20,10 +20,10 @@ class AllReduce:
     def __init__(self, context: TaskContext) -> None:
         job, model = context.job, context.model
         self._recorder, self._workers = context.recorder, job.workers
-        beginning = Beginning(context)
+        beginning = InitialState(context)
         self._network = Network(model, beginning.values())
         self._exchange = _exchange(context, self._network)
-        self._descent = Descent(self._network, job, beginning)
+        self._descent = TorchSgd(self._network, job, beginning)
         self._parallel = DistributedDataParallel(self._network.module, gradient_as_bucket_view=True)
         self._parallel.register_comm_hook(self, AllReduce.sum)
         self._average_started_ns = 0
@@ -31,7 +31,7 @@ class AllReduce:
         for _ in range(2):
             self._differentiate(model.blank(job.batch))
         self._updates = beginning.update
-        self._agreement = Agreement(self._broadcast, job.eval_every)
+        self._agreement = StopConsensus(self._broadcast, job.eval_every)
         self._word = torch.zeros(2, dtype=torch.int64)
 
     def start(self) -> int:
@@ -61,7 +61,7 @@ class AllReduce:
     def parameters(self) -> Parameters:
         return self._network.snapshot()
 
-    def state(self, update: int) -> State:
+    def state(self, update: int) -> TrainingState:
         return self._descent.state(update)
 
     def close(self) -> None:

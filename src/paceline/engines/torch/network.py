@@ -7,8 +7,8 @@ import torch
 
 from paceline.data.batches import Array, Batch
 from paceline.engines.torch.layers import Layers, mean_loss
-from paceline.engines.torch.own import module_over
-from paceline.train.checkpoint import Beginning, State
+from paceline.engines.torch.user_model import module_over
+from paceline.train.checkpoint import InitialState, TrainingState
 from paceline.train.context import Job
 from paceline.workloads.model import AnyModel
 from paceline.workloads.parameters import Parameters, Vector, views
@@ -76,10 +76,10 @@ class Network:
         return list(self.named(vector).values())
 
 
-class Descent:
+class TorchSgd:
     """Gradient descent with momentum, by whatever gradients a network's parameters have."""
 
-    def __init__(self, network: Network, job: Job, beginning: Beginning) -> None:
+    def __init__(self, network: Network, job: Job, beginning: InitialState) -> None:
         self._network, self._tensors, self._lr = network, list(network.tensors), job.lr
         # Without momentum the stock optimizer's own bookkeeping would be a tenth of a small model's step.
         self._stock = (
@@ -90,7 +90,7 @@ class Descent:
             for tensor, window in zip(self._tensors, network.windows(velocity), strict=True):
                 self._stock.state[tensor]["momentum_buffer"] = window.clone()
 
-    def state(self, update: int) -> State:
+    def state(self, update: int) -> TrainingState:
         velocity: Parameters = {}
         if self._stock:
             flat = np.zeros_like(self._network.vector)
@@ -99,7 +99,7 @@ class Descent:
                 if (buffer := self._stock.state[tensor].get("momentum_buffer")) is not None:
                     window.copy_(buffer)
             velocity = self._network.named(flat)
-        return State(update, self._network.snapshot(), velocity)
+        return TrainingState(update, self._network.snapshot(), velocity)
 
     def step(self) -> None:
         if self._stock:

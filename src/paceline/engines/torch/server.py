@@ -1,108 +1,13 @@
-"""A parameter server: one shard behind a desk. It needs no framework at all."""
+"""The parameter server of the torch engine: Paceline's own, with the initial values of a user's module."""
 
-from contextlib import nullcontext
-
-from paceline.engines.torch.buckets import BUCKET_BYTES, Bucket, cut
-from paceline.engines.torch.complaints import Complaints
-from paceline.engines.torch.desk import Desk, Unreachable
-from paceline.engines.torch.diary import Diary
-from paceline.engines.torch.neighbours import ServerSide, SharedRowsSide, SharedServerSide, one_copy_for_all
-from paceline.engines.torch.pipes import PipeDesk
-from paceline.engines.torch.shard import AsyncShard, Plan, Shard, SyncShard
-from paceline.engines.torch.sockets import SocketDesk
-from paceline.engines.torch.wire import HEADER_BYTES, Request, WireError
-from paceline.errors import RunError
-from paceline.train.checkpoint import Beginning
+from paceline.paramserver import server
 from paceline.train.context import Outcome, TaskContext
-from paceline.train.recorder import clock_ns
-from paceline.workloads.parameters import Vector
-
-_ROW_BYTES = 8
-"""A push carries a gradient and the next index for each row."""
 
 
 def serve(context: TaskContext) -> Outcome:
+    """Serve one shard until all workers have left. torch is imported only for a user's module."""
     if context.workload.torch:
-        # Only a user's own module has to be built to know its first values.
-        from paceline.engines.torch.own import with_model
+        from paceline.engines.torch.user_model import with_model
 
         context = with_model(context)
-    job, model = context.job, context.model
-    buckets = cut(model.size, job.servers)[job.index]
-    if not buckets:
-        raise RunError(f"{job.servers} servers for {model.size} parameters: use fewer")
-    desk = _desk(context, buckets)
-    try:
-        part = slice(buckets[-1].part.start, buckets[0].part.stop)
-        beginning = Beginning(context)
-        side = _meet(context, part, beginning, desk.address)
-        shard = _shard(context, buckets, side, beginning, beginning.velocity(part))
-        context.rendezvous.start_together()
-        started = clock_ns()
-        with Diary(context.recorder) if job.record else nullcontext():
-            _answer_until_done(desk, shard, side)
-    finally:
-        desk.close()
-    return Outcome(updates=shard.updates, started_ns=started, ended_ns=clock_ns())
-
-
-def _desk(context: TaskContext, buckets: list[Bucket]) -> Desk:
-    # A worker has no more on the way than its buckets.
-    if context.job.transport == "memory":
-        return PipeDesk(context.job.workers, messages=len(buckets))
-    return SocketDesk(context.job, messages=len(buckets), largest=_largest_message(context, buckets))
-
-
-def _meet(context: TaskContext, part: slice, beginning: Beginning, address: str) -> ServerSide:
-    job, model = context.job, context.model
-    peers = context.rendezvous.meet({"parameters": address})
-    first = beginning.values(part)
-    if job.transport == "memory" and model.by_rows:
-        return SharedRowsSide(first, job, model.by_rows.rows(job.batch), peers)
-    if job.transport == "memory":
-        return SharedServerSide(first, part, job, model.size, peers)
-    return ServerSide(first, steady=one_copy_for_all(job))
-
-
-def _shard(
-    context: TaskContext, buckets: list[Bucket], side: ServerSide, beginning: Beginning, velocity: Vector | None
-) -> Shard:
-    job = context.job
-    plan = Plan(
-        buckets=[bucket.within for bucket in buckets],
-        lr=job.lr,
-        momentum=job.momentum,
-        workers=[f"w{number}" for number in range(job.workers)],
-        backup=job.backup,
-        first=beginning.update,
-        velocity=velocity,
-        limit=job.update_limit,
-        counts=job.index == 0,
-        by_rows=bool(context.model.by_rows),
-        folds=job.synchronous and job.transport != "memory" and not context.model.by_rows and len(buckets) > 1,
-    )
-    return SyncShard(side, plan) if job.synchronous else AsyncShard(side, plan)
-
-
-def _largest_message(context: TaskContext, buckets: list[Bucket]) -> int:
-    sparse = context.model.by_rows
-    rows = sparse.rows(context.job.batch) if sparse else 0
-    return max(_ROW_BYTES * rows, min(BUCKET_BYTES, 4 * buckets[0].size)) + HEADER_BYTES + 1024
-
-
-def _answer_until_done(desk: Desk, shard: Shard, side: ServerSide) -> None:
-    complaints = Complaints()
-    while not shard.done:
-        worker = desk.next_sender()
-        try:
-            answers = shard.handle(worker, *Request.unpack(desk.message()))
-        except WireError as error:
-            complaints.note(worker, error)
-            continue
-        for answer in answers:
-            values = answer.payload if answer.part is None else side.deliver(answer.worker, answer.part)
-            try:
-                desk.answer(answer.worker, answer.reply.head(), values)
-            except Unreachable as error:
-                complaints.note(answer.worker, error)
-    complaints.close()
+    return server.serve(context)

@@ -1,21 +1,21 @@
 """One worker by itself: the baseline."""
 
 from paceline.data.batches import Batch
-from paceline.engines.torch.network import Descent, Network
-from paceline.train.checkpoint import Beginning, State
+from paceline.engines.torch.network import Network, TorchSgd
+from paceline.recording.recorder import clock_ns
+from paceline.train.checkpoint import InitialState, TrainingState
 from paceline.train.context import TaskContext
-from paceline.train.recorder import clock_ns
-from paceline.train.strategy import Alone, Predictor, Step
+from paceline.train.strategy import Predictor, SingleWorker, Step
 from paceline.workloads.parameters import Parameters
 
 
-class Single(Alone):
+class Single(SingleWorker):
     def __init__(self, context: TaskContext) -> None:
         job = context.job
         self._recorder = context.recorder
-        beginning = Beginning(context)
+        beginning = InitialState(context)
         self._network = Network(context.model, beginning.values())
-        self._descent = Descent(self._network, job, beginning)
+        self._descent = TorchSgd(self._network, job, beginning)
         # Computed once, so that lazy set-up is over before the clock starts.
         self._network.differentiate(context.model.blank(job.batch))
         self._updates = beginning.update
@@ -37,5 +37,5 @@ class Single(Alone):
     def parameters(self) -> Parameters:
         return self._network.snapshot()
 
-    def state(self, update: int) -> State:
+    def state(self, update: int) -> TrainingState:
         return self._descent.state(update)

@@ -6,15 +6,15 @@ import msgspec
 import torch
 
 from paceline.engines.torch.allreduce import AllReduce
-from paceline.engines.torch.blocks import Blocks
-from paceline.engines.torch.own import with_model
-from paceline.engines.torch.ps import ParameterServerWorker
-from paceline.engines.torch.rows import RowsWorker, SingleRows
+from paceline.engines.torch.block_matmul import BlockMatmulWorker
+from paceline.engines.torch.ps_worker import ParameterServerWorker
 from paceline.engines.torch.single import Single
+from paceline.engines.torch.sparse_rows import RowsWorker, SingleRows
+from paceline.engines.torch.user_model import with_model
 from paceline.errors import PeersGone
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.loop import train
-from paceline.train.product import compute
+from paceline.train.matmul_worker import compute
 from paceline.train.strategy import WorkerStrategy
 
 _WORKERS: dict[str, Callable[[TaskContext], WorkerStrategy]] = {
@@ -36,7 +36,7 @@ def run(context: TaskContext) -> Outcome:
     torch.set_num_interop_threads(1)
     context = with_model(context)
     if context.workload.blocks:
-        return compute(context, Blocks(context, context.workload.blocks))
+        return compute(context, BlockMatmulWorker(context, context.workload.blocks))
     while True:
         strategy = None
         try:

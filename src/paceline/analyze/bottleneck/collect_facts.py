@@ -1,0 +1,171 @@
+"""Stored run -> facts."""
+
+from typing import Any
+
+import polars as pl
+
+from paceline.analyze.bottleneck.facts import Facts, HostFacts, LinkFacts, Phases, ServerFacts, TaskUse, WorkerFacts
+from paceline.analyze.critical_path import critical_path
+from paceline.store.events import Event
+from paceline.store.result import HostResult, WorkerResult
+from paceline.store.run import StoredRun
+
+_IN_STEPS = ("data", "pull", "compute", "push", "wait")
+
+
+def collect_facts(
+    run: StoredRun,
+    workers: list[WorkerResult],
+    hosts: list[HostResult],
+    *,
+    start_s: float,
+    end_s: float,
+    total_s: float,
+    other_cores: float,
+) -> Facts:
+    created = run.first("created") or {}
+    steps = run.steps
+    uses = _uses(run.samples, start_s, end_s)
+    host_facts = _hosts(hosts, created.get("limits", {}))
+    machine_cores = max((event["cores"] for event in run.all("joined")), default=1)
+    threads = {event["task"]: event["threads"] for event in run.all("assigned")}
+    made = {worker.task: worker for worker in workers}
+    return Facts(
+        synchronous=bool(created.get("synchronous")),
+        trains=created.get("trains", True),
+        seconds=end_s - start_s,
+        startup_s=start_s,
+        total_s=total_s,
+        workers=tuple(
+            WorkerFacts(
+                task=worker.task,
+                host=worker.host,
+                steps=worker.steps,
+                phases=_with_other(worker.phases, steps.filter(pl.col("task") == worker.task)),
+                use=uses.get(worker.task, TaskUse()),
+                threads=threads.get(worker.task, 1),
+            )
+            for worker in made.values()
+        ),
+        servers=tuple(_servers(run, created, uses, host_facts, start_s, end_s, machine_cores)),
+        links=tuple(_links(hosts)),
+        hosts=host_facts,
+        machine_cores=machine_cores if created.get("one_machine") else 0,
+        other_cores=other_cores,
+        arithmetic_s=_arithmetic_s(run, created, threads),
+        last=_last(steps, created),
+        coverage=_coverage(steps),
+    )
+
+
+def _with_other(phases: dict[str, float], steps: pl.DataFrame) -> Phases:
+    """A worker's phases, and what its steps took beside them."""
+    whole = steps.filter((pl.col("kind") == "step") & ~pl.col("traced"))["duration_s"].sum()
+    known = sum(phases.get(name, 0.0) for name in _IN_STEPS)
+    return Phases(**phases, other=max(0.0, float(whole) - known))
+
+
+def _uses(samples: pl.DataFrame, start_s: float, end_s: float) -> dict[str, TaskUse]:
+    """What each task used of the cores, and lacked of them."""
+    inside = samples.filter(pl.col("t_s").is_between(start_s, end_s)).sort("t_s")
+    rows = inside.select("t_s", "tasks").explode("tasks").drop_nulls("tasks").unnest("tasks")
+    first, last = (getattr(pl.col("t_s", "cpu_s", "run_wait_s"), end)() for end in ("first", "last"))
+    ends = rows.group_by("task").agg(first.name.suffix("_a"), last.name.suffix("_b"))
+    found = {}
+    for row in ends.iter_rows(named=True):
+        seconds = row["t_s_b"] - row["t_s_a"]
+        if seconds > 0:
+            waited = (row["run_wait_s_b"] or 0.0) - (row["run_wait_s_a"] or 0.0)
+            found[row["task"]] = TaskUse(
+                cpu_cores=(row["cpu_s_b"] - row["cpu_s_a"]) / seconds, run_wait=max(0.0, waited) / seconds
+            )
+    return found
+
+
+def _hosts(hosts: list[HostResult], limits: dict[str, Any]) -> tuple[HostFacts, ...]:
+    return tuple(
+        HostFacts(
+            host=host.host,
+            tasks=tuple(host.tasks),
+            cpu_cores=host.cpu_cores_mean,
+            cpus=limits.get(host.host, {}).get("cpus"),
+        )
+        for host in hosts
+    )
+
+
+def _servers(
+    run: StoredRun,
+    created: Event,
+    uses: dict[str, TaskUse],
+    hosts: tuple[HostFacts, ...],
+    start_s: float,
+    end_s: float,
+    machine_cores: int,
+) -> list[ServerFacts]:
+    homes: dict[str, dict[str, int]] = next((event["homes"] for event in run.all("finished") if event.get("homes")), {})
+    served = run.steps.filter((pl.col("kind") == "serve") & pl.col("t_s").is_between(start_s, end_s))
+    busy = dict(served.group_by("task").agg(pl.col("duration_s").sum()).iter_rows())
+    host_limits = {host.host: host.cpus for host in hosts}
+    found = []
+    for place in created.get("places", []):
+        if place["role"] != "ps":
+            continue
+        task, host = place["task"], place["host"]
+        use = uses.get(task, TaskUse())
+        # A server held to a share of a core may be full without being at work: its share is used up.
+        held = host_limits[host]
+        share = use.cpu_cores / min(held or machine_cores, machine_cores) if held or task not in busy else 0.0
+        if task in busy and end_s > start_s:
+            share = max(share, busy[task] / (end_s - start_s))
+        found.append(
+            ServerFacts(task=task, host=host, busy=min(1.0, share), use=use, holds=homes.get(task, {}))
+        )  # fmt: skip
+    return found
+
+
+def _links(hosts: list[HostResult]) -> list[LinkFacts]:
+    """Both ways of every host's link whose capacity is known."""
+    return [
+        LinkFacts(host=host.host, way=way, mb_s=rate, capacity_mb_s=capacity, known_from=host.link.known_from)
+        for host in hosts
+        if host.link
+        for way, capacity, rate in (
+            ("out of", host.link.tx_mb_s, host.external.tx_mb_s_mean),
+            ("into", host.link.rx_mb_s, host.external.rx_mb_s_mean),
+        )
+    ]
+
+
+def _arithmetic_s(run: StoredRun, created: Event, threads: dict[str, int]) -> float | None:
+    operations = created.get("operations_per_example")
+    speeds = [
+        event["operations_per_cpu_s"] * threads.get(event["task"], 1)
+        for event in run.all("finished")
+        if event.get("operations_per_cpu_s")
+    ]
+    if not operations or not speeds:
+        return None
+    return float(operations * created["spec"]["batch"] / (sum(speeds) / len(speeds)))
+
+
+def _last(steps: pl.DataFrame, created: Event) -> dict[str, float]:
+    if not created.get("synchronous"):
+        return {}
+    path = critical_path(steps, exchange_is_barrier=created.get("spec", {}).get("strategy") == "allreduce")
+    if not len(path):
+        return {}
+    counts = dict(path.group_by("task").len().iter_rows())
+    workers = [place["task"] for place in created.get("places", []) if place["role"] == "w"]
+    return {task: counts.get(task, 0) / len(path) for task in workers}
+
+
+def _coverage(steps: pl.DataFrame) -> float:
+    """Of the time between workers' first and last steps, what steps and what comes between them take."""
+    known = steps.filter(pl.col("kind").is_in(["step", "eval", "checkpoint"]) & ~pl.col("final"))
+    spans = known.group_by("task").agg(
+        covered=pl.col("duration_s").sum(),
+        span=(pl.col("t_s") + pl.col("duration_s")).max() - pl.col("t_s").min(),
+    )
+    span = float(spans["span"].sum())
+    return min(1.0, float(spans["covered"].sum()) / span) if span > 0 else 0.0

@@ -1,0 +1,168 @@
+"""The state of a run at this moment, for whoever shows it: plain numbers, kept up to date by the collector."""
+
+import copy
+from collections import deque
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+
+from paceline.messages import HostSample
+from paceline.plan.place import RunPlan
+from paceline.recording.recorder import EVAL, PHASES, STEP, Kind, clock_ns
+from paceline.recording.rows import of_kind, spent_ns
+from paceline.store.result import Status
+
+_TIMED = {kind.name.lower(): int(kind) for kind in (*PHASES, Kind.FUSED)}
+_WINDOW_S = 2.0
+STALENESS_BOUNDS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
+"""Updates of others that a step may have missed, as upper ends of the classes steps are counted in."""
+_BOUNDS = np.array(STALENESS_BOUNDS)
+
+
+class WorkerState(msgspec.Struct):
+    """Its dictionaries and tuples are replaced and never changed, so that a copy stays as it was."""
+
+    task: str
+    host: str
+    steps: int = 0
+    next_step: int = 0
+    """The number of the step that comes after the last one told of; after a restart from a checkpoint, steps made
+    again count again, but not here."""
+    update: int = 0
+    loss: float = float("nan")
+    steps_per_s: float = 0.0
+    phases: dict[str, float] = {}
+    """Share of the last records' time, by phase."""
+    phase_s: dict[str, float] = {}
+    """Seconds so far, by phase, without traced steps and the final evaluation: they are not in the result either."""
+    staleness_counts: tuple[int, ...] = (0,) * (len(STALENESS_BOUNDS) + 1)
+    """Steps so far up to each of STALENESS_BOUNDS and above the one before; the last are those above all."""
+    staleness_sum: int = 0
+
+
+class HostState(msgspec.Struct):
+    host: str
+    cpu_cores: float = 0.0
+    memory_mb: float = 0.0
+    external_mb_s: float = 0.0
+    loopback_mb_s: float = 0.0
+    last: HostSample | None = None
+
+
+class RunState:
+    """Everything a live view needs of one run."""
+
+    def __init__(self, run: str, plan: RunPlan) -> None:
+        self.run, self.plan = run, plan
+        self.stage = "starting"
+        self.opened_ns: int | None = None
+        self.ended_ns: int | None = None
+        self.status: Status | None = None
+        """How the run ended, once it has."""
+        self.incidents = 0
+        self.evaluation: tuple[int, float, float] | None = None
+        """(update, loss, accuracy) of the last evaluation."""
+        self.workers = {place.task: WorkerState(place.task, place.host) for place in plan.workers}
+        self.hosts = {host: HostState(host) for host in plan.layout.hosts}
+        self._pace: dict[str, deque[tuple[int, int]]] = {task: deque() for task in self.workers}
+        self._samples: dict[str, deque[HostSample]] = {host: deque() for host in self.hosts}
+
+    def open(self) -> None:
+        self.stage, self.opened_ns = "training", clock_ns()
+
+    def end(self, status: Status) -> None:
+        self.stage, self.status, self.ended_ns = "ended", status, clock_ns()
+
+    def still(self) -> "RunState":
+        """A copy that no more records and samples reach: another thread may read it."""
+        other = copy.copy(self)
+        other.workers = {task: copy.copy(worker) for task, worker in self.workers.items()}
+        other.hosts = {name: copy.copy(host) for name, host in self.hosts.items()}
+        return other
+
+    @property
+    def elapsed_s(self) -> float:
+        return 0.0 if self.opened_ns is None else ((self.ended_ns or clock_ns()) - self.opened_ns) / 1e9
+
+    @property
+    def update(self) -> int:
+        return max((worker.update for worker in self.workers.values()), default=0)
+
+    @property
+    def updates_per_s(self) -> float:
+        paces = [worker.steps_per_s for worker in self.workers.values()]
+        return sum(paces) / len(paces) if self.plan.synchronous else sum(paces)
+
+    def add_records(self, task: str, records: np.ndarray) -> None:
+        worker = self.workers.get(task)
+        if worker is None or not len(records):
+            return
+        steps, evaluations = of_kind(records, STEP), of_kind(records, EVAL)
+        if len(steps):
+            last = steps[-1]
+            worker.steps += len(steps)
+            worker.next_step = int(last["step"]) + 1
+            worker.update, worker.loss = int(last["update"]), float(last["value"])
+            self._set_pace(worker, steps)
+            _count_staleness(worker, steps["staleness"])
+        seconds = _seconds(records)
+        worker.phases = _shares(seconds)
+        plain = records["flags"] == 0
+        worker.phase_s = _added(worker.phase_s, seconds if plain.all() else _seconds(records[plain]))
+        if len(evaluations):
+            last = evaluations[-1]
+            self.evaluation = (int(last["update"]), float(last["value"]), float(last["value2"]))
+
+    def add_samples(self, host: str, samples: Iterable[HostSample]) -> None:
+        recent = self._samples[host]
+        recent.extend(samples)
+        if not recent:
+            return
+        while len(recent) > 2 and recent[-1].t_ns - recent[0].t_ns > _WINDOW_S * 1e9:
+            recent.popleft()
+        first, last = recent[0], recent[-1]
+        seconds = (last.t_ns - first.t_ns) / 1e9
+        moment = self.hosts[host]
+        moment.last = last
+        moment.memory_mb = last.memory_bytes / 1e6
+        if seconds > 0:
+            moment.cpu_cores = (last.cpu_s - first.cpu_s) / seconds
+            moment.external_mb_s = _moved(first.external, last.external) / seconds / 1e6
+            moment.loopback_mb_s = (last.loopback.rx_bytes - first.loopback.rx_bytes) / seconds / 1e6
+
+    def _set_pace(self, worker: WorkerState, steps: np.ndarray) -> None:
+        pace, end_ns = self._pace[worker.task], int(steps[-1]["end_ns"])
+        if not pace:
+            pace.append((int(steps[0]["start_ns"]), worker.steps - len(steps)))
+        pace.append((end_ns, worker.steps))
+        while len(pace) > 2 and end_ns - pace[0][0] > _WINDOW_S * 1e9:
+            pace.popleft()
+        elapsed = (end_ns - pace[0][0]) / 1e9
+        if elapsed > 0:
+            worker.steps_per_s = (worker.steps - pace[0][1]) / elapsed
+
+
+def _moved(first: object, last: object) -> int:
+    return sum(getattr(last, way) - getattr(first, way) for way in ("rx_bytes", "tx_bytes"))
+
+
+def _seconds(records: np.ndarray) -> dict[str, float]:
+    by_kind = spent_ns(records).tolist()
+    return {name: by_kind[kind] / 1e9 for name, kind in _TIMED.items() if by_kind[kind]}
+
+
+def _shares(seconds: dict[str, float]) -> dict[str, float]:
+    total = sum(seconds.values())
+    return {phase: spent / total for phase, spent in seconds.items()}
+
+
+def _added(before: dict[str, float], more: dict[str, float]) -> dict[str, float]:
+    return before | {phase: before.get(phase, 0.0) + seconds for phase, seconds in more.items()}
+
+
+def _count_staleness(worker: WorkerState, staleness: np.ndarray) -> None:
+    told = staleness[staleness >= 0]
+    classes = np.bincount(np.searchsorted(_BOUNDS, told), minlength=len(STALENESS_BOUNDS) + 1)
+    worker.staleness_counts = tuple(int(n) + before for n, before in zip(classes, worker.staleness_counts, strict=True))
+    worker.staleness_sum += int(told.sum())

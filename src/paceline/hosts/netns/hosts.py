@@ -1,0 +1,161 @@
+"""Hosts in a box: network namespaces on this machine, joined by a switch, each with its own link and CPU share."""
+
+import math
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from paceline.errors import HostError, RunError
+from paceline.hosts.base import AgentPipes, Condition, Host, HostRequest
+from paceline.hosts.child_agent import ChildAgent, agent_argv
+from paceline.hosts.netns import cgroup, iproute, leftovers, reaper, run_lock, setup
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,14}")  # it also names a network interface: 15 characters at most
+_COMMANDS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux", "unshare": "util-linux"}
+_KEEPER_END_S = 10.0
+
+
+class NetnsHost(setup.CreatedHost):
+    def start_agent(self, log: Path) -> AgentPipes:
+        argv = agent_argv(self.name, network="host", cgroups=self.cgroups)
+        return ChildAgent(enter(self.namespace, argv), log)
+
+    def hold_to(self, condition: Condition) -> None:
+        try:
+            setup.change(self, condition)
+        except (iproute.CommandError, OSError) as error:
+            raise RunError(f"{self.name} cannot be changed: {error}") from None
+
+
+class NetnsHosts:
+    summary = "network namespaces on this machine, with links and CPU shares of their own (Linux, root)"
+    shares_one_machine = True
+    shares_memory = False
+    has_links = True
+
+    def check(self, wanted: Sequence[HostRequest]) -> None:
+        _check_machine()
+        names = [request.name for request in wanted]
+        for request in wanted:
+            _check_name(request.name, names)
+            _check_cpus(request.cpus)
+            if "slow" in request.faults:
+                _check_groups("fault slow")
+            asks = "--link" if request.link_bits_s is not None else "fault limit" if "limit" in request.faults else None
+            if asks and not _kernel_has("tbf rate 1mbit burst 5000 latency 50ms"):
+                raise HostError(f"{asks} needs the kernel's tbf queue: load the module sch_tbf, or leave {asks} out")
+            if request.latency_s and not _kernel_has("netem delay 1ms"):
+                raise HostError("--latency needs the kernel's netem queue: load sch_netem, or leave --latency out")
+
+    @contextmanager
+    def open(self, token: str, wanted: Sequence[HostRequest]) -> Iterator[list[Host]]:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", reaper.__name__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # it outlives a Ctrl-C and a closed terminal
+        )
+        hold = None
+        try:
+            hosts = _ask(process, token, wanted)
+            hold = run_lock.join(token)
+            yield [*hosts]
+        finally:
+            _end(process, hold)
+
+
+def enter(namespace: str, argv: Sequence[str]) -> list[str]:
+    """The command that runs `argv` inside a namespace.
+
+    Not `ip netns exec`: that mounts a fresh /sys, in which the cgroups a task must join are missing.
+    """
+    return [iproute.find("nsenter") or "nsenter", f"--net={iproute.NAMESPACES}/{namespace}", "--", *argv]
+
+
+def _ask(process: subprocess.Popen[bytes], token: str, wanted: Sequence[HostRequest]) -> list[NetnsHost]:
+    assert process.stdin
+    assert process.stdout
+    with suppress(BrokenPipeError):  # if it died at once, the missing answer tells
+        process.stdin.write(msgspec.json.encode(reaper.ReaperRequest(token, list(wanted))) + b"\n")
+        process.stdin.flush()
+    line = process.stdout.readline()
+    if not line:
+        raise HostError(f"the hosts cannot be made: their keeper ended with code {process.wait()}")
+    answer = msgspec.json.decode(line, type=reaper.ReaperReply)
+    if answer.error:
+        raise HostError(answer.error)
+    return [NetnsHost(**msgspec.structs.asdict(made)) for made in answer.hosts]
+
+
+def _end(process: subprocess.Popen[bytes], hold: run_lock.LockHandle | None) -> None:
+    """Let the keeper remove the hosts; do it here only if it cannot."""
+    assert process.stdin
+    assert process.stdout
+    with suppress(BrokenPipeError):
+        process.stdin.close()
+    process.stdout.close()
+    try:
+        code = process.wait(_KEEPER_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        code = process.wait()
+    if hold:
+        hold.close()
+    if code:
+        leftovers.clean_after(process.pid)
+
+
+def _check_machine() -> None:
+    if sys.platform != "linux":
+        raise HostError("--hosts netns needs Linux network namespaces: use --hosts local here")
+    if os.geteuid() != 0:
+        raise HostError("--hosts netns needs root to make network namespaces: use sudo, or --hosts local")
+    for command, package in _COMMANDS.items():
+        if iproute.find(command) is None:
+            raise HostError(f"--hosts netns needs the command '{command}': install {package}, or use --hosts local")
+    if not _in_new_namespace("ip", "link"):
+        raise HostError(
+            "--hosts netns may not make network namespaces here: "
+            "in a container allow CAP_SYS_ADMIN and CAP_NET_ADMIN, or use --hosts local"
+        )
+
+
+def _check_name(name: str, names: Sequence[str]) -> None:
+    if not _NAME.fullmatch(name) or name in setup.RESERVED:
+        raise HostError(f"'{name}' cannot name a host: use at most 15 of a-z, 0-9 and -, e.g. h1")
+    if names.count(name) > 1:
+        raise HostError(f"two hosts are called '{name}': give each a name of its own")
+
+
+def _check_cpus(cpus: float | None) -> None:
+    if cpus is None:
+        return
+    if not cgroup.MIN_CPUS <= cpus < math.inf:
+        raise HostError(f"--cpus {cpus:g} is no usable share of a core: give {cgroup.MIN_CPUS} or more, e.g. 0.5")
+    _check_groups("--cpus")
+
+
+def _check_groups(asks: str) -> None:
+    hierarchy = cgroup.cpu_hierarchy()
+    obstacle = hierarchy.obstacle() if hierarchy else "none is mounted under /sys/fs/cgroup"
+    if obstacle:
+        raise HostError(f"{asks} needs a cpu cgroup, but {obstacle}: mount one writable, or leave {asks} out")
+
+
+@cache
+def _kernel_has(queue: str) -> bool:
+    return _in_new_namespace("tc", *f"qdisc add dev lo root {queue}".split())
+
+
+@cache
+def _in_new_namespace(command: str, *arguments: str) -> bool:
+    """Whether a command succeeds in a namespace without a name, which is gone when it ends."""
+    argv = [iproute.find("unshare") or "unshare", "--net", iproute.find(command) or command, *arguments]
+    return subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0

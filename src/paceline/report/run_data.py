@@ -1,0 +1,52 @@
+"""A stored run as the figures need it: its result, its tables, its clock."""
+
+from functools import cached_property
+
+import polars as pl
+
+from paceline.analyze.curves import learning_curves
+from paceline.analyze.summary import training_start_s
+from paceline.analyze.timeline import phase_spans
+from paceline.report.host_table import Machine
+from paceline.store.paths import RunPaths
+from paceline.store.result import Result
+from paceline.store.run import StoredRun
+
+
+class RunData:
+    """What is read from disk is read once, and goes with this object."""
+
+    def __init__(self, result: Result, paths: RunPaths) -> None:
+        self.result = result
+        self._stored = StoredRun(paths)
+
+    @property
+    def steps(self) -> pl.DataFrame:
+        return self._stored.steps
+
+    @property
+    def samples(self) -> pl.DataFrame:
+        return self._stored.samples
+
+    @cached_property
+    def start_s(self) -> float:
+        """When the training began, on the run's clock: 0 in all figures."""
+        return training_start_s(self._stored)
+
+    @cached_property
+    def synchronous(self) -> bool:
+        return bool((self._stored.first("created") or {}).get("synchronous"))
+
+    @cached_property
+    def curves(self) -> pl.DataFrame:
+        return learning_curves(self._stored, self.result)
+
+    @cached_property
+    def spans(self) -> pl.DataFrame:
+        return phase_spans(self.steps, split_exchange=self.result.strategy == "allreduce")
+
+
+def machine_of(paths: RunPaths) -> Machine | None:
+    """What the first of a run's hosts said it has; None if none ever said anything."""
+    joined = StoredRun(paths).first("joined")
+    return Machine(cores=joined["cores"], memory_mb=joined["memory_bytes"] / 1e6) if joined else None

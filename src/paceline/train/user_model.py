@@ -1,0 +1,57 @@
+"""What is the same of a user's own model in every engine: its feeds are those of its data."""
+
+from functools import cached_property
+
+from paceline.data.batches import Array, Batch, Share
+from paceline.train.context import TaskContext
+from paceline.workloads.model import Feed, Loss, blank
+from paceline.workloads.parameters import ParameterShape, Vector
+
+
+class UserModel:
+    """A model that an engine makes by a user's function."""
+
+    mask_sizes: tuple[int, ...] = ()
+    dropout_rates: tuple[float, ...] = ()
+    by_rows = None
+
+    def __init__(self, context: TaskContext) -> None:
+        self._context = context
+        self.loss: Loss = context.workload.loss
+
+    @property
+    def parameters(self) -> tuple[ParameterShape, ...]:
+        raise NotImplementedError
+
+    def first(self, seed: int, part: slice | None = None) -> Vector:
+        raise NotImplementedError
+
+    @cached_property
+    def size(self) -> int:
+        return sum(parameter.size for parameter in self.parameters)
+
+    @cached_property
+    def data_feeds(self) -> tuple[Feed, ...]:
+        return tuple(_feed(array) for array in self.example.inputs)
+
+    @property
+    def feeds(self) -> tuple[Feed, ...]:
+        return self.data_feeds
+
+    @cached_property
+    def target(self) -> Feed:
+        return _feed(self.example.target)
+
+    @cached_property
+    def example(self) -> Batch:
+        """The task's first batch, for its shapes."""
+        job = self._context.job
+        share = Share(batch=job.batch, workers=job.workers, index=job.index, seed=job.seed)
+        return self._context.data.stream(share).at(0)
+
+    def blank(self, batch: int) -> Batch:
+        return blank(self, batch)
+
+
+def _feed(array: Array) -> Feed:
+    return Feed(array.shape[1:], str(array.dtype))

@@ -1,0 +1,172 @@
+"""Hosts without processes: an agent of a few lines that plays a script, for tests of the controller.
+
+The controller cannot tell: it gets the same pipes and the same messages as from a real agent.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from paceline.hosts.base import AgentPipes, Condition, Host, HostRequest
+from paceline.messages import (
+    Attached,
+    Bound,
+    DumpStacks,
+    Finished,
+    Go,
+    Halt,
+    Hello,
+    Peers,
+    Ping,
+    Pong,
+    Ready,
+    Receiver,
+    Records,
+    Sender,
+    SendToTask,
+    Signal,
+    Stacks,
+    StartTask,
+    TaskExited,
+    TaskMessage,
+    TaskStarted,
+    ToAgent,
+)
+from paceline.train.context import Outcome
+
+TaskScript = Callable[["FakeTask"], None]
+"""What a task does once the barrier is open."""
+
+
+def finish(task: "FakeTask") -> None:
+    """The script of a task that does its work at once."""
+    now = time.monotonic_ns()
+    outcome = Outcome(steps=10, started_ns=now, ended_ns=now + 10**9, updates=10, loss=0.5, accuracy=0.9)
+    task.say_finished(outcome)
+    task.exit(0)
+
+
+def serve_until_told(task: "FakeTask") -> None:
+    """The script of a server that never ends by itself."""
+
+
+WAITING = (
+    "Current thread 0x00007f00 (most recent call first):\n"
+    '  File "/paceline/engines/fake.py", line 1 in wait_for_others\n'
+)
+"""Where a task is that is asked for its stacks."""
+
+
+class FakeTask:
+    def __init__(self, name: str, up: Sender) -> None:
+        self.name, self._up, self.alive = name, up, True
+
+    def say_finished(self, outcome: Outcome) -> None:
+        self._up.send(TaskMessage(self.name, Finished(msgspec.Raw(msgspec.msgpack.encode(outcome)))))
+
+    def say_attached(self, kind: str, name: str, data: bytes) -> None:
+        self._up.send(TaskMessage(self.name, Attached(kind, name, data, last=True)))
+
+    def say_records(self, data: bytes) -> None:
+        self._up.send(Records(self.name, data))
+
+    def exit(self, code: int) -> None:
+        if self.alive:
+            self.alive = False
+            self._up.send(TaskExited(self.name, code, time.monotonic_ns()))
+
+
+class FakeHost:
+    """One host whose tasks follow scripts, by task name."""
+
+    def __init__(
+        self,
+        name: str,
+        scripts: dict[str, TaskScript],
+        stacks: dict[str, str],
+        changes: list[tuple[str, Condition]],
+    ) -> None:
+        self.name, self.address, self._scripts, self._stacks = name, "fake", scripts, stacks
+        self._changes = changes
+
+    def start_agent(self, log: Path) -> AgentPipes:
+        return FakeAgent(self.name, self._scripts, self._stacks)
+
+    def hold_to(self, condition: Condition) -> None:
+        self._changes.append((self.name, condition))
+
+
+class FakeAgent:
+    def __init__(self, host: str, scripts: dict[str, TaskScript], stacks: dict[str, str]) -> None:
+        down_read, down_write = os.pipe()
+        up_read, up_write = os.pipe()
+        self.stdin: BinaryIO = os.fdopen(down_write, "wb")
+        self.stdout: BinaryIO = os.fdopen(up_read, "rb")
+        self._hears, self._says = os.fdopen(down_read, "rb"), os.fdopen(up_write, "wb")
+        self._host, self._scripts, self._stacks = host, scripts, stacks
+        self._up = Sender(self._says)
+        self._tasks: dict[str, FakeTask] = {}
+        self._thread = threading.Thread(target=self._live, daemon=True)
+        self._thread.start()
+
+    def wait(self, timeout_s: float) -> bool:
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def kill(self) -> None:
+        """Nothing to kill: the thread ends when its pipe closes."""
+
+    def _live(self) -> None:
+        commands = Receiver[ToAgent](self._hears, ToAgent)
+        with suppress(OSError), self._hears, self._says:
+            self._up.send(Hello(self._host, 0, 2, 2**30, "machine"))
+            while (message := commands.receive()) is not None:
+                self._handle(message)
+
+    def _handle(self, message: ToAgent) -> None:
+        match message:
+            case Ping(sequence):
+                self._up.send(Pong(sequence, time.monotonic_ns()))
+            case StartTask(name):
+                self._tasks[name] = FakeTask(name, self._up)
+                self._up.send(TaskStarted(name, 0))
+                self._up.send(TaskMessage(name, Bound({})))
+            case SendToTask(name, Peers()):
+                self._up.send(TaskMessage(name, Ready()))
+            case SendToTask(name, Go()):
+                self._scripts.get(name, finish)(self._tasks[name])
+            case SendToTask(name, Halt()):
+                self._tasks[name].say_finished(Outcome(steps=1))
+                self._tasks[name].exit(0)
+            case DumpStacks():
+                for task in self._tasks.values():
+                    if task.alive:
+                        self._up.send(Stacks(task.name, self._stacks.get(task.name, WAITING), "sleeping"))
+            case Signal(name, number):
+                self._tasks[name].exit(-number)
+
+
+class FakeHosts:
+    summary = "no processes at all; for tests"
+    shares_one_machine = True
+    shares_memory = False
+    has_links = False
+
+    def __init__(self, scripts: dict[str, TaskScript] | None = None, stacks: dict[str, str] | None = None) -> None:
+        """What tasks do, and where they say they are; both by task."""
+        self._scripts, self._stacks = scripts or {}, stacks or {}
+        self.changes: list[tuple[str, Condition]] = []
+        """What hosts were held to while they lived, in order."""
+
+    def check(self, wanted: Sequence[HostRequest]) -> None:
+        """Anything goes."""
+
+    @contextmanager
+    def open(self, token: str, wanted: Sequence[HostRequest]) -> Iterator[list[Host]]:
+        yield [FakeHost(request.name, self._scripts, self._stacks, self.changes) for request in wanted]

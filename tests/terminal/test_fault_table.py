@@ -1,0 +1,46 @@
+from io import StringIO
+
+from rich.console import Console, RenderableType
+
+from analyze.made import made
+from paceline.analyze.comparison import compare
+from paceline.store.result import FaultResult
+from paceline.terminal.compare import comparison_view
+from paceline.terminal.details import details
+
+KILL = FaultResult(
+    what="kill w1 at 10s", task="w1", host="h2", at_s=10.0, detected_s=0.25, restarted_s=3.5, back_at_speed_s=4.0,
+    updates_lost=1_200,
+)  # fmt: skip
+NEVER = FaultResult(what="cut h2 for 5s at 90s")
+
+
+def shown(what: RenderableType) -> list[str]:
+    console = Console(width=160, file=StringIO(), record=True)
+    console.print(what)
+    return console.export_text().splitlines()
+
+
+def test_a_run_shows_each_fault_and_what_followed() -> None:
+    lines = shown(details(made(faults=[KILL, NEVER], settings={"fault": [KILL.what, NEVER.what]})))
+    (killed,) = [line for line in lines if line.startswith(KILL.what)]
+    assert killed.removeprefix(KILL.what).split() == ["10.0", "-", "0.25", "3.50", "4.00", "1,200"]
+    (never,) = [line for line in lines if line.startswith(NEVER.what)]
+    assert never.removeprefix(NEVER.what).split()[:2] == ["never", "came"]
+    assert any("disturbed on purpose" in line for line in lines)
+
+
+def test_a_run_without_faults_says_nothing_of_them() -> None:
+    assert not [line for line in shown(details(made(settings={"fault": []}))) if "fault" in line]
+
+
+def test_a_comparison_tells_who_was_disturbed_and_keeps_them_apart() -> None:
+    plain = [made(f"a-{number}", settings={"stop": ["steps=100"], "fault": []}) for number in (1, 2)]
+    hit = made("b-1", settings={"stop": ["steps=100"], "fault": [KILL.what]}, faults=[KILL])
+    spared = made("b-2", settings=hit.settings, faults=[FaultResult(what=KILL.what)])
+    found = compare([*plain, hit, spared])
+    assert found.names == ["without faults", "with 'kill w1 at 10s'"]
+    assert len(found.groups) == 2
+    text = " ".join(" ".join(shown(comparison_view(found))).split())
+    assert "with 'kill w1 at 10s' was disturbed on purpose: kill w1 at 10s (in 1 of 2 runs)" in text
+    assert "without faults was disturbed" not in text
