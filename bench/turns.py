@@ -44,9 +44,7 @@ class Block(msgspec.Struct, frozen=True):
 def in_turns_inside(**fields: object) -> list[Block]:
     """One run of logreg that is measured every other turn: those blocks in which all was as it should be."""
     with tempfile.TemporaryDirectory(prefix="paceline-bench-") as folder:
-        seldom = mock.patch.object(
-            tensorboard_writer, "BETWEEN_WRITES_S", STRETCH * tensorboard_writer.BETWEEN_WRITES_S
-        )
+        seldom = mock.patch.object(tensorboard_writer, "WRITE_EVERY_S", STRETCH * tensorboard_writer.WRITE_EVERY_S)
         with seldom, mock.patch.dict(os.environ, _environment(folder)):
             # An evaluation would fall into one turn and not into the other.
             result = result_of("logreg", eval_every=10**9, **fields)

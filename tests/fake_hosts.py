@@ -98,7 +98,7 @@ class FakeHost:
     def start_agent(self, log: Path) -> AgentPipes:
         return FakeAgent(self.name, self._scripts, self._stacks)
 
-    def hold_to(self, condition: Condition) -> None:
+    def apply_condition(self, condition: Condition) -> None:
         self._changes.append((self.name, condition))
 
 

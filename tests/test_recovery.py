@@ -84,7 +84,7 @@ def test_all_go_back_to_the_last_checkpoint(
     assert restored["update"] >= every
     assert restored["lost"] < steps
     assert [incident["task"] for incident in result["incidents"]] == [victim, None]
-    assert f"go back to update {restored['update']}" in result["incidents"][1]["what"]
+    assert f"restart from update {restored['update']}" in result["incidents"][1]["what"]
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def test_a_frozen_agent_is_given_up_with_its_tasks(tmp_path: Path) -> None:
     code, result = watched.ended(timeout_s=40)
     took = time.monotonic() - frozen
     assert (code, result["status"]) == (1, "failed")
-    assert result["reason"] == "the agent of h2 is gone: it has not answered for 10 s"
+    assert result["reason"] == "lost the agent of h2: no answer for 10 s"
     assert [incident["host"] for incident in result["incidents"]] == ["h2"]
     assert 10 < took < 14
 
@@ -121,7 +121,7 @@ def test_a_reader_that_hangs_is_told_from_those_who_wait_for_it(tmp_path: Path) 
 @pytest.mark.slow
 def test_evaluations_are_not_mistaken_for_a_standstill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each takes longer than a step ever may."""
-    monkeypatch.setattr(watchdog, "LEAST_S", 1.5)
+    monkeypatch.setattr(watchdog, "MIN_STALL_S", 1.5)
     (result,) = paceline.run(
         "alexnet:cifar", strategy="ps-sync", layout="pw w", batch=2, eval_every=5, eval_examples=3_000,
         stop="steps=10", runs=str(tmp_path / "runs"),

@@ -14,7 +14,7 @@ import msgspec
 
 from paceline.analyze.load import load_result
 from paceline.analyze.summary import summarize
-from paceline.control.interrupts import Interrupts, listen
+from paceline.control.interrupts import Interrupts, count_interrupts
 from paceline.control.resume_point import ResumePoint, resume_point_of
 from paceline.control.run_controller import Watch, execute, host_requests
 from paceline.control.run_state import RunState
@@ -88,9 +88,9 @@ def run(
     ready = {(name, dataset): _ensure(name, dataset, say) for name, dataset in wanted}
     done = _done_before(runs, experiment.name) if experiment.name else []
     results = []
-    with listen() as interrupts:
+    with count_interrupts() as interrupts:
         for number, one in enumerate(plans, 1):
-            if interrupts.pressed:
+            if interrupts.received:
                 break
             data_of_run = ready[one.spec.workload, _workload(one).dataset]
             result = next((r for r in done if r.key == key(one.spec) and r.data == data_of_run.source), None)
@@ -100,7 +100,7 @@ def run(
                     result = _run_one(one, data_of_run, runs, experiment.name, watch, interrupts)
             on_result(result, skipped)
             results.append(result)
-    if interrupts.pressed and not (results and results[-1].status == "aborted"):
+    if interrupts.received and not (results and results[-1].status == "aborted"):
         raise KeyboardInterrupt  # It came too late for the last run and in time for the rest.
     return results
 
@@ -114,7 +114,7 @@ def resume(paths: RunPaths, view: View, say: Callable[[str], None] = lambda _lin
     if ready.source != trained_on:
         raise StoreError(f"run {paths.id} was trained on other data ({trained_on}) than there is ({ready.source})")
     name = re.sub(r"-\d+$", "", paths.id)
-    with listen() as interrupts, view(one, 1, 1) as watch:
+    with count_interrupts() as interrupts, view(one, 1, 1) as watch:
         return _run_one(one, ready, paths.runs, name, watch, interrupts, start)
 
 

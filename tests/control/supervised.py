@@ -1,33 +1,33 @@
 """A supervisor brought to where tests begin."""
 
-from paceline.control import events as say
+from paceline.control import events as events
 from paceline.control.supervisor import Supervisor
 from paceline.train.context import Outcome
 
 TASKS = {"ps0": "h1", "w0": "h1", "w1": "h2"}
 HOSTS = ("h1", "h2")
-FAIL = say.RestartPolicy()
+FAIL = events.RestartPolicy()
 
 
-def started(policy: say.RestartPolicy = FAIL) -> Supervisor:
+def started(policy: events.RestartPolicy = FAIL) -> Supervisor:
     supervisor = Supervisor(HOSTS, TASKS, 0.0, policy=policy)
     for host in HOSTS:
-        supervisor.handle(say.AgentJoined(host), 1.0)
+        supervisor.handle(events.AgentJoined(host), 1.0)
     return supervisor
 
 
-def training(policy: say.RestartPolicy = FAIL) -> Supervisor:
+def training(policy: events.RestartPolicy = FAIL) -> Supervisor:
     supervisor = started(policy)
     for task in TASKS:
-        supervisor.handle(say.TaskBound(task, {"at": task}), 2.0)
+        supervisor.handle(events.TaskBound(task, {"at": task}), 2.0)
     for task in TASKS:
-        supervisor.handle(say.TaskReady(task), 3.0)
+        supervisor.handle(events.TaskReady(task), 3.0)
     return supervisor
 
 
-def done(task: str, **fields: int | bool) -> say.TaskFinished:
-    return say.TaskFinished(task, Outcome(**{"steps": 5, **fields}))  # type: ignore[arg-type]
+def done(task: str, **fields: int | bool) -> events.TaskFinished:
+    return events.TaskFinished(task, Outcome(**{"steps": 5, **fields}))  # type: ignore[arg-type]
 
 
-def end_of(instructions: list[say.Instruction]) -> say.End | None:
-    return next((one for one in instructions if isinstance(one, say.End)), None)
+def end_of(instructions: list[events.Instruction]) -> events.End | None:
+    return next((one for one in instructions if isinstance(one, events.End)), None)

@@ -2,216 +2,229 @@
 
 from itertools import permutations
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from control.supervised import HOSTS, TASKS, done, end_of, training
-from paceline.control import events as say
+from paceline.control import events as events
 from paceline.control.supervisor import STARTUP_DEADLINE_S, Supervisor
 
-REJOIN = say.RestartPolicy(rejoin=frozenset({"w0", "w1"}), restarts=2)
-WHOLE = say.RestartPolicy(whole=True, restarts=2)
+REJOIN = events.RestartPolicy(rejoin=frozenset({"w0", "w1"}), max_restarts=2)
+RESTART_ALL = events.RestartPolicy(all_tasks=True, max_restarts=2)
 
 
 def test_a_worker_that_may_rejoin_is_started_again_at_once_and_the_others_are_left_alone() -> None:
     supervisor = training(REJOIN)
-    assert supervisor.handle(say.TaskExited("w1", -9), 5.0) == [
-        say.RecordIncident("w1 on h2 was killed by SIGKILL", "w1", "h2"),
-        say.StartTasks(("w1",), 1, whole=False),
+    assert supervisor.handle(events.TaskExited("w1", -9), 5.0) == [
+        events.RecordIncident("w1 on h2 was killed by SIGKILL", "w1", "h2"),
+        events.StartTasks(("w1",), 1, all_tasks=False),
     ]
-    (introduced,) = supervisor.handle(say.TaskBound("w1", {"at": "new"}), 6.0)
-    assert introduced == say.SendPeers(("w1",), {"ps0": {"at": "ps0"}, "w0": {"at": "w0"}, "w1": {"at": "new"}})
-    assert supervisor.handle(say.TaskReady("w1"), 7.0) == [say.OpenBarrier(("w1",), 1)]
-    assert supervisor.handle(say.Tick(), 1e6) == []
+    (introduced,) = supervisor.handle(events.TaskBound("w1", {"at": "new"}), 6.0)
+    assert introduced == events.SendPeers(("w1",), {"ps0": {"at": "ps0"}, "w0": {"at": "w0"}, "w1": {"at": "new"}})
+    assert supervisor.handle(events.TaskReady("w1"), 7.0) == [events.OpenBarrier(("w1",), 1)]
+    assert supervisor.handle(events.Tick(), 1e6) == []
     for task in ("w0", "w1"):
         supervisor.handle(done(task), 8.0)
-        supervisor.handle(say.TaskExited(task, 0), 8.0)
+        supervisor.handle(events.TaskExited(task, 0), 8.0)
     supervisor.handle(done("ps0"), 8.1)
-    assert supervisor.handle(say.TaskExited("ps0", 0), 8.2) == [say.End("ok")]
+    assert supervisor.handle(events.TaskExited("ps0", 0), 8.2) == [events.End("ok")]
 
 
 def test_a_workers_own_error_brings_it_back_as_well_and_is_told() -> None:
     supervisor = training(REJOIN)
-    assert supervisor.handle(say.TaskFailed("w0", "it broke"), 5.0) == []
-    report, start = supervisor.handle(say.TaskExited("w0", 1), 5.1)
-    assert report == say.RecordIncident("w0 on h1 failed: it broke", "w0", "h1")
-    assert start == say.StartTasks(("w0",), 1, whole=False)
+    assert supervisor.handle(events.TaskFailed("w0", "it broke"), 5.0) == []
+    report, start = supervisor.handle(events.TaskExited("w0", 1), 5.1)
+    assert report == events.RecordIncident("w0 on h1 failed: it broke", "w0", "h1")
+    assert start == events.StartTasks(("w0",), 1, all_tasks=False)
 
 
 def test_after_so_many_restarts_the_next_death_ends_the_run() -> None:
     supervisor = training(REJOIN)
     for attempt in (1, 2):
-        assert say.StartTasks(("w1",), attempt, whole=False) in supervisor.handle(say.TaskExited("w1", -9), 5.0)
-        supervisor.handle(say.TaskBound("w1", {}), 5.0)
-        supervisor.handle(say.TaskReady("w1"), 5.0)
-    assert say.KillTasks(("ps0", "w0")) in supervisor.handle(say.TaskExited("w1", -9), 6.0)
+        instructions = supervisor.handle(events.TaskExited("w1", -9), 5.0)
+        assert events.StartTasks(("w1",), attempt, all_tasks=False) in instructions
+        supervisor.handle(events.TaskBound("w1", {}), 5.0)
+        supervisor.handle(events.TaskReady("w1"), 5.0)
+    assert events.KillTasks(("ps0", "w0")) in supervisor.handle(events.TaskExited("w1", -9), 6.0)
 
 
-@pytest.mark.parametrize("event", [say.TaskExited("w1", -9), say.TaskFailed("w1", "no")])
-def test_one_that_dies_on_its_way_back_is_not_brought_back_for_ever(event: say.Event) -> None:
+@pytest.mark.parametrize("event", [events.TaskExited("w1", -9), events.TaskFailed("w1", "no")])
+def test_one_that_dies_on_its_way_back_is_not_brought_back_for_ever(event: events.Event) -> None:
     supervisor = training(REJOIN)
-    supervisor.handle(say.TaskExited("w1", -9), 5.0)
+    supervisor.handle(events.TaskExited("w1", -9), 5.0)
     supervisor.handle(event, 6.0)
-    supervisor.handle(say.TaskExited("w1", 1), 6.0)
+    supervisor.handle(events.TaskExited("w1", 1), 6.0)
     supervisor.handle(event, 6.5)
-    supervisor.handle(say.TaskExited("w1", 1), 6.5)
-    assert say.KillTasks in {type(one) for one in supervisor.handle(say.Tick(), 8.0)}
+    supervisor.handle(events.TaskExited("w1", 1), 6.5)
+    assert events.KillTasks in {type(one) for one in supervisor.handle(events.Tick(), 8.0)}
 
 
 def test_one_that_never_comes_back_ends_the_run() -> None:
     supervisor = training(REJOIN)
-    supervisor.handle(say.TaskExited("w1", -9), 5.0)
+    supervisor.handle(events.TaskExited("w1", -9), 5.0)
     late = 5.0 + STARTUP_DEADLINE_S
-    assert supervisor.handle(say.Tick(), late) == []
-    report, *_ = supervisor.handle(say.Tick(), late + 1)
-    assert isinstance(report, say.RecordIncident)
-    assert "w1 on h2 to come back" in report.what
+    assert supervisor.handle(events.Tick(), late) == []
+    report, *_ = supervisor.handle(events.Tick(), late + 1)
+    assert isinstance(report, events.RecordIncident)
+    assert "w1 on h2 to rejoin" in report.what
 
 
 @pytest.mark.parametrize("order", list(permutations(["ps0", "w0", "w1"])))
 def test_all_are_killed_and_started_again_whoever_dies_first(order: tuple[str, ...]) -> None:
-    supervisor = training(WHOLE)
+    supervisor = training(RESTART_ALL)
     first, *others = order
-    report, kill = supervisor.handle(say.TaskExited(first, -9), 5.0)
-    assert report == say.RecordIncident(f"{first} on {TASKS[first]} was killed by SIGKILL", first, TASKS[first])
-    assert kill == say.KillTasks(tuple(sorted(others)))
-    assert supervisor.handle(say.TaskFailed(others[0], "the connection is gone"), 6.1) == []
-    assert supervisor.handle(say.TaskExited(others[0], -9), 6.2) == []
-    assert supervisor.handle(say.TaskExited(others[1], 1), 6.3) == [say.StartTasks(tuple(TASKS), 1)]
+    report, kill = supervisor.handle(events.TaskExited(first, -9), 5.0)
+    assert report == events.RecordIncident(f"{first} on {TASKS[first]} was killed by SIGKILL", first, TASKS[first])
+    assert kill == events.KillTasks(tuple(sorted(others)))
+    assert supervisor.handle(events.TaskFailed(others[0], "the connection is gone"), 6.1) == []
+    assert supervisor.handle(events.TaskExited(others[0], -9), 6.2) == []
+    assert supervisor.handle(events.TaskExited(others[1], 1), 6.3) == [events.StartTasks(tuple(TASKS), 1)]
     for task in TASKS:
-        supervisor.handle(say.TaskBound(task, {}), 8.0)
-    opened = [supervisor.handle(say.TaskReady(task), 9.0) for task in TASKS]
-    assert opened == [[], [], [say.OpenBarrier(tuple(TASKS), 1)]]
+        supervisor.handle(events.TaskBound(task, {}), 8.0)
+    opened = [supervisor.handle(events.TaskReady(task), 9.0) for task in TASKS]
+    assert opened == [[], [], [events.OpenBarrier(tuple(TASKS), 1)]]
 
 
-REGROUP = say.RestartPolicy(whole=True, regroup=frozenset({"w0", "w1"}), restarts=2)
+REASSIGN = events.RestartPolicy(all_tasks=True, reassignable=frozenset({"w0", "w1"}), max_restarts=2)
 
 
 def test_when_a_server_dies_its_workers_let_go_and_are_told_of_a_new_one() -> None:
-    supervisor = training(REGROUP)
-    assert supervisor.handle(say.TaskDisconnected("w1", "lost the connection to ps0"), 4.9) == []
-    report, recall = supervisor.handle(say.TaskExited("ps0", -9), 5.0)
-    assert report == say.RecordIncident("ps0 on h1 was killed by SIGKILL", "ps0", "h1")
-    assert recall == say.DisconnectTasks(("w0",))
-    assert supervisor.handle(say.TaskDisconnected("w0", "recalled"), 6.1) == [
-        say.StartTasks(tuple(TASKS), 1, stranded=("w0", "w1"))
+    supervisor = training(REASSIGN)
+    assert supervisor.handle(events.TaskDisconnected("w1", "lost the connection to ps0"), 4.9) == []
+    report, recall = supervisor.handle(events.TaskExited("ps0", -9), 5.0)
+    assert report == events.RecordIncident("ps0 on h1 was killed by SIGKILL", "ps0", "h1")
+    assert recall == events.DisconnectTasks(("w0",))
+    assert supervisor.handle(events.TaskDisconnected("w0", "recalled"), 6.1) == [
+        events.StartTasks(tuple(TASKS), 1, disconnected=("w0", "w1"))
     ]
     for task in TASKS:
-        supervisor.handle(say.TaskBound(task, {}), 8.0)
-    opened = [supervisor.handle(say.TaskReady(task), 9.0) for task in TASKS]
-    assert opened == [[], [], [say.OpenBarrier(tuple(TASKS), 1)]]
+        supervisor.handle(events.TaskBound(task, {}), 8.0)
+    opened = [supervisor.handle(events.TaskReady(task), 9.0) for task in TASKS]
+    assert opened == [[], [], [events.OpenBarrier(tuple(TASKS), 1)]]
 
 
 def test_a_worker_without_its_server_is_not_to_blame_but_starts_it_all_if_nobody_else_is() -> None:
-    supervisor = training(REGROUP)
-    assert supervisor.handle(say.TaskDisconnected("w1", "lost the connection to ps0"), 5.0) == []
-    report, *more = supervisor.handle(say.Tick(), 6.0)
-    assert report == say.RecordIncident("w1 on h2 failed: lost the connection to ps0", "w1", "h2")
-    assert more == [say.DisconnectTasks(("w0",)), say.KillTasks(("ps0",))]
+    supervisor = training(REASSIGN)
+    assert supervisor.handle(events.TaskDisconnected("w1", "lost the connection to ps0"), 5.0) == []
+    report, *more = supervisor.handle(events.Tick(), 6.0)
+    assert report == events.RecordIncident("w1 on h2 failed: lost the connection to ps0", "w1", "h2")
+    assert more == [events.DisconnectTasks(("w0",)), events.KillTasks(("ps0",))]
 
 
 def test_a_worker_that_does_not_let_go_in_time_is_killed_and_started() -> None:
-    supervisor = training(REGROUP)
-    supervisor.handle(say.TaskExited("ps0", -9), 5.0)
-    supervisor.handle(say.Tick(), 6.0)
-    supervisor.handle(say.TaskDisconnected("w0", "recalled"), 6.1)
-    assert supervisor.handle(say.Tick(), 10.0) == [say.KillTasks(("w1",))]
-    assert supervisor.handle(say.TaskExited("w1", -9), 10.1) == [say.StartTasks(tuple(TASKS), 1, stranded=("w0",))]
+    supervisor = training(REASSIGN)
+    supervisor.handle(events.TaskExited("ps0", -9), 5.0)
+    supervisor.handle(events.Tick(), 6.0)
+    supervisor.handle(events.TaskDisconnected("w0", "recalled"), 6.1)
+    assert supervisor.handle(events.Tick(), 10.0) == [events.KillTasks(("w1",))]
+    restart = events.StartTasks(tuple(TASKS), 1, disconnected=("w0",))
+    assert supervisor.handle(events.TaskExited("w1", -9), 10.1) == [restart]
 
 
 def test_a_worker_that_is_done_before_it_hears_of_it_starts_again_as_well() -> None:
-    supervisor = training(REGROUP)
+    supervisor = training(REASSIGN)
     supervisor.handle(done("w0"), 5.0)
-    assert supervisor.handle(say.TaskExited("ps0", -9), 5.1)[1:] == [
-        say.DisconnectTasks(("w1",)),
-        say.KillTasks(("w0",)),
+    assert supervisor.handle(events.TaskExited("ps0", -9), 5.1)[1:] == [
+        events.DisconnectTasks(("w1",)),
+        events.KillTasks(("w0",)),
     ]
-    assert supervisor.handle(done("w1"), 6.1) == [say.KillTasks(("w1",))]
-    supervisor.handle(say.TaskExited("w0", -9), 6.2)
-    assert supervisor.handle(say.TaskExited("w1", 0), 6.2) == [say.StartTasks(tuple(TASKS), 1)]
+    assert supervisor.handle(done("w1"), 6.1) == [events.KillTasks(("w1",))]
+    supervisor.handle(events.TaskExited("w0", -9), 6.2)
+    assert supervisor.handle(events.TaskExited("w1", 0), 6.2) == [events.StartTasks(tuple(TASKS), 1)]
 
 
 def test_what_the_user_ends_is_not_started_again() -> None:
-    supervisor = training(REGROUP)
-    for event in (say.TaskExited("ps0", -9), say.TaskDisconnected("w0", "lost"), say.TaskDisconnected("w1", "lost")):
+    supervisor = training(REASSIGN)
+    lost = (events.TaskDisconnected(task, "lost") for task in ("w0", "w1"))
+    for event in (events.TaskExited("ps0", -9), *lost):
         supervisor.handle(event, 5.0)
-    supervisor.handle(say.Tick(), 6.0)
+    supervisor.handle(events.Tick(), 6.0)
     for task in TASKS:
-        supervisor.handle(say.TaskBound(task, {}), 7.0)
-        supervisor.handle(say.TaskReady(task), 7.0)
-    supervisor.handle(say.Interrupted(), 8.0)
-    assert say.KillTasks(("w0", "w1")) in supervisor.handle(say.TaskExited("ps0", -9), 8.1)
+        supervisor.handle(events.TaskBound(task, {}), 7.0)
+        supervisor.handle(events.TaskReady(task), 7.0)
+    supervisor.handle(events.Interrupted(), 8.0)
+    assert events.KillTasks(("w0", "w1")) in supervisor.handle(events.TaskExited("ps0", -9), 8.1)
 
 
 def test_what_a_restart_cannot_help_is_not_restarted() -> None:
-    for trouble in (say.AgentLost("h2", "gone"), say.StoreLost("disk full")):
-        supervisor = training(WHOLE)
+    for trouble in (events.AgentLost("h2", "gone"), events.StoreLost("disk full")):
+        supervisor = training(RESTART_ALL)
         supervisor.handle(trouble, 5.0)
-        told = supervisor.handle(say.Tick(), 6.0)
+        told = supervisor.handle(events.Tick(), 6.0)
         for task in TASKS:
-            told += supervisor.handle(say.TaskExited(task, -9), 6.1)
+            told += supervisor.handle(events.TaskExited(task, -9), 6.1)
         assert end_of(told) is not None
-        assert not any(isinstance(one, say.StartTasks) for one in told)
-    supervisor = Supervisor(HOSTS, TASKS, 0.0, policy=WHOLE)  # Not even begun.
+        assert not any(isinstance(one, events.StartTasks) for one in told)
+    supervisor = Supervisor(HOSTS, TASKS, 0.0, policy=RESTART_ALL)  # Not even begun.
     for host in HOSTS:
-        supervisor.handle(say.AgentJoined(host), 1.0)
-    supervisor.handle(say.TaskExited("w0", 1), 2.0)
-    assert say.KillTasks(("ps0", "w1")) in supervisor.handle(say.Tick(), 3.0)
-    supervisor.handle(say.TaskExited("ps0", -9), 3.1)
-    assert end_of(supervisor.handle(say.TaskExited("w1", -9), 3.1)) is not None
+        supervisor.handle(events.AgentJoined(host), 1.0)
+    supervisor.handle(events.TaskExited("w0", 1), 2.0)
+    assert events.KillTasks(("ps0", "w1")) in supervisor.handle(events.Tick(), 3.0)
+    supervisor.handle(events.TaskExited("ps0", -9), 3.1)
+    assert end_of(supervisor.handle(events.TaskExited("w1", -9), 3.1)) is not None
 
 
 _EVENTS = st.one_of(
-    st.builds(say.TaskExited, st.sampled_from(sorted(TASKS)), st.sampled_from([0, 1, -9])),
-    st.builds(say.TaskFailed, st.sampled_from(sorted(TASKS)), st.just("no")),
-    st.builds(say.TaskBound, st.sampled_from(sorted(TASKS)), st.just({})),
-    st.builds(say.TaskReady, st.sampled_from(sorted(TASKS))),
+    st.builds(events.TaskExited, st.sampled_from(sorted(TASKS)), st.sampled_from([0, 1, -9])),
+    st.builds(events.TaskFailed, st.sampled_from(sorted(TASKS)), st.just("no")),
+    st.builds(events.TaskBound, st.sampled_from(sorted(TASKS)), st.just({})),
+    st.builds(events.TaskReady, st.sampled_from(sorted(TASKS))),
     st.builds(done, st.sampled_from(sorted(TASKS))),
-    st.builds(say.TaskDisconnected, st.sampled_from(["w0", "w1"]), st.just("lost")),
-    st.just(say.Interrupted()),
-    st.builds(say.AgentLost, st.sampled_from(HOSTS), st.just("gone")),
-    st.just(say.Tick()),
+    st.builds(events.TaskDisconnected, st.sampled_from(["w0", "w1"]), st.just("lost")),
+    st.just(events.Interrupted()),
+    st.builds(events.AgentLost, st.sampled_from(HOSTS), st.just("gone")),
+    st.just(events.Tick()),
 )
 
 
+_REJOIN_OR_ALL = events.RestartPolicy(rejoin=frozenset({"w1"}), all_tasks=True, max_restarts=2)
+_POLICIES = [
+    REJOIN,
+    RESTART_ALL,
+    REASSIGN,
+    events.RestartPolicy(),
+    _REJOIN_OR_ALL,
+    msgspec.structs.replace(_REJOIN_OR_ALL, reassignable=frozenset({"w0", "w1"})),
+]
+
+
 @settings(max_examples=400)
-@given(st.lists(_EVENTS, max_size=30), st.sampled_from([REJOIN, WHOLE, REGROUP, say.RestartPolicy(), say.RestartPolicy(
-    rejoin=frozenset({"w1"}), whole=True, restarts=2), say.RestartPolicy(
-    rejoin=frozenset({"w1"}), whole=True, regroup=frozenset({"w0", "w1"}), restarts=2)]))  # fmt: skip
-def test_whatever_happens_it_ends_once_and_starts_only_what_is_dead(
-    events: list[say.Event], policy: say.RestartPolicy
+@given(st.lists(_EVENTS, max_size=30), st.sampled_from(_POLICIES))
+def test_any_order_of_events_ends_once_and_restarts_only_ended_tasks(
+    sequence: list[events.Event], policy: events.RestartPolicy
 ) -> None:
     supervisor = training(policy)
-    alive, stranded, now_s, starts, ends = set(TASKS), set[str](), 5.0, 0, 0
-    script = [*events]
+    alive, disconnected, now_s, starts, ends = set(TASKS), set[str](), 5.0, 0, 0
+    script = [*sequence]
     while not supervisor.ended and now_s < 10_000:
         now_s += 0.5
-        event: say.Event = script.pop(0) if script else say.Tick()
-        if isinstance(event, say.TaskExited):
+        event: events.Event = script.pop(0) if script else events.Tick()
+        if isinstance(event, events.TaskExited):
             if event.task not in alive:
                 continue
             alive.discard(event.task)
-            stranded.discard(event.task)
-        if isinstance(event, say.TaskDisconnected):
-            if event.task not in alive - stranded or event.task not in policy.regroup:
+            disconnected.discard(event.task)
+        if isinstance(event, events.TaskDisconnected):
+            if event.task not in alive - disconnected or event.task not in policy.reassignable:
                 continue
-            stranded.add(event.task)
+            disconnected.add(event.task)
         for one in supervisor.handle(event, now_s):
             match one:
-                case say.StartTasks(tasks, attempt, _, waiting):
-                    assert alive & set(tasks) == set(waiting) <= stranded
+                case events.StartTasks(tasks, attempt, _, waiting):
+                    assert alive & set(tasks) == set(waiting) <= disconnected
                     alive |= set(tasks)
-                    stranded -= set(waiting)
+                    disconnected -= set(waiting)
                     starts += 1
-                    assert attempt == starts <= policy.restarts
-                case say.KillTasks(tasks):
+                    assert attempt == starts <= policy.max_restarts
+                case events.KillTasks(tasks):
                     assert set(tasks) <= alive
-                    script = [*(say.TaskExited(task, -9) for task in tasks), *script]
-                case say.DisconnectTasks(tasks):
-                    assert set(tasks) <= (alive & policy.regroup) - stranded
-                case say.End():
+                    script = [*(events.TaskExited(task, -9) for task in tasks), *script]
+                case events.DisconnectTasks(tasks):
+                    assert set(tasks) <= (alive & policy.reassignable) - disconnected
+                case events.End():
                     ends += 1
-        if not script and isinstance(event, say.Tick) and now_s > 5000:
-            script = [say.Interrupted(), say.Interrupted()]
+        if not script and isinstance(event, events.Tick) and now_s > 5000:
+            script = [events.Interrupted(), events.Interrupted()]
     assert ends == 1

@@ -77,7 +77,7 @@ def test_a_task_that_dies_fails_the_run_and_is_named(plan: RunPlan, writer: RunW
 
 def test_ctrl_c_before_the_agents_are_there_ends_at_once(plan: RunPlan, writer: RunWriter) -> None:
     interrupts = Interrupts()
-    interrupts.press()
+    interrupts.count()
     start = time.monotonic()
     end = execute(plan, FakeHosts(), DATA, writer, lambda _moment: None, interrupts)
     assert end.status == "aborted"
@@ -107,7 +107,7 @@ def test_what_finds_no_room_at_the_very_end_is_no_success(
     """The final parameters are the last and largest thing that a run writes."""
 
     def full(_writer: RunWriter, _task: str, _kind: str, _name: str, _data: bytes, *, last: bool) -> None:
-        with writer.keeping():
+        with writer.catch_disk_errors():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def leave_parameters(task: FakeTask) -> None:
@@ -126,7 +126,7 @@ def test_a_run_whose_tasks_all_crash_ends(plan: RunPlan, writer: RunWriter) -> N
 
     end = play(plan, writer, w0=crash, w1=crash, w2=crash)
     assert end.status == "failed"
-    assert re.fullmatch(r"w\d on h\d exited with code 3 before it was done", end.reason or "")
+    assert re.fullmatch(r"w\d on h\d exited with code 3 before it had finished", end.reason or "")
 
 
 def steps(folder: Path, count: int = 3) -> bytes:
@@ -141,7 +141,7 @@ def steps(folder: Path, count: int = 3) -> bytes:
 def test_an_agent_that_falls_silent_is_lost_and_named(
     plan: RunPlan, writer: RunWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(liveness, "AGENT_PATIENCE_S", 1.5)
+    monkeypatch.setattr(liveness, "AGENT_TIMEOUT_S", 1.5)
     over = threading.Event()
 
     def freeze(_task: FakeTask) -> None:
@@ -153,13 +153,13 @@ def test_an_agent_that_falls_silent_is_lost_and_named(
 
     hosts = FakeHosts({"ps0": serve_until_told, "w0": serve_until_told, "w1": freeze, "w2": serve_until_told})
     end = execute(plan, hosts, DATA, writer, watch, Interrupts())
-    assert end == End("failed", "the agent of h2 is gone: it has not answered for 2 s")
+    assert end == End("failed", "lost the agent of h2: no answer for 2 s")
 
 
 def test_agents_are_not_lost_because_the_controller_was_held_up(
     plan: RunPlan, writer: RunWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(liveness, "AGENT_PATIENCE_S", 2.5)
+    monkeypatch.setattr(liveness, "AGENT_TIMEOUT_S", 2.5)
     turns: list[float] = []
     done = threading.Event()
 
@@ -186,7 +186,7 @@ def test_agents_are_not_lost_because_the_controller_was_held_up(
 def test_a_run_without_progress_fails_after_all_stacks_were_written(
     plan: RunPlan, writer: RunWriter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watchdog, "LEAST_S", 1.0)
+    monkeypatch.setattr(watchdog, "MIN_STALL_S", 1.0)
     made = steps(tmp_path)
     reading = WAITING.replace("engines/fake.py", "data/reader.py").replace("wait_for_others", "read")
 

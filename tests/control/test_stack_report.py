@@ -1,6 +1,6 @@
 """Who is the odd one out, from what faulthandler writes."""
 
-from paceline.control.stack_report import Found, gathered, in_a_line, main_thread, odd_one_out, report
+from paceline.control.stack_report import TaskStacks, combine, main_thread, odd_one_out, report, summary_line
 from paceline.control.watchdog import Progress
 from paceline.messages import Stacks
 
@@ -27,15 +27,15 @@ def dump(*frames: tuple[str, int, str]) -> str:
     )
 
 
-def worker(number: int, frames: tuple[tuple[str, int, str], ...] = WAITS, state: str = "sleeping") -> Found:
-    return Found(f"w{number}", f"h{number + 1}", state, dump(*frames) if frames else "", PROGRESS)
+def worker(number: int, frames: tuple[tuple[str, int, str], ...] = WAITS, state: str = "sleeping") -> TaskStacks:
+    return TaskStacks(f"w{number}", f"h{number + 1}", state, dump(*frames) if frames else "", PROGRESS)
 
 
-def server(number: int = 0, frames: tuple[tuple[str, int, str], ...] = SERVES) -> Found:
-    return Found(f"ps{number}", "h1", "sleeping", dump(*frames))
+def server(number: int = 0, frames: tuple[tuple[str, int, str], ...] = SERVES) -> TaskStacks:
+    return TaskStacks(f"ps{number}", "h1", "sleeping", dump(*frames))
 
 
-def odd(*found: Found) -> str | None:
+def odd(*found: TaskStacks) -> str | None:
     one = odd_one_out(found, [one.task for one in found if one.is_worker], everyone=True)
     return one.task if one else None
 
@@ -43,15 +43,15 @@ def odd(*found: Found) -> str | None:
 def test_the_main_thread_comes_last_and_its_innermost_own_frame_is_the_place() -> None:
     found = worker(0)
     assert [frame.function for frame in main_thread(found.text)] == ["recv", "receive", "_run_code"]
-    assert str(found.place) == "paceline/engines/torch/link.py:50 receive"
-    assert str(worker(0, READS).place) == "/home/me/my_model.py:12 train"
+    assert str(found.location) == "paceline/engines/torch/link.py:50 receive"
+    assert str(worker(0, READS).location) == "/home/me/my_model.py:12 train"
 
 
 def test_a_stopped_process_is_the_odd_one_out_and_is_said_to_be_stopped() -> None:
     stopped = worker(1, (), "stopped")
     found = [server(), worker(0), stopped, worker(2)]
     assert odd(*found) == "w1"
-    line = in_a_line(found, stopped, ("w0", "w1", "w2"), 10.4)
+    line = summary_line(found, stopped, ("w0", "w1", "w2"), 10.4)
     assert line == "w1 on h2 is stuck: step 812, no progress for 10 s, does not answer: stopped, state T"
     told = report(found, stopped, line)
     assert told.startswith(line)
@@ -65,9 +65,9 @@ def test_of_several_that_do_not_answer_the_stopped_one_is_to_blame() -> None:
 
 
 def test_a_stopped_server_is_to_blame_and_not_those_who_wait_for_it() -> None:
-    stopped = Found("ps0", "h1", "stopped")
+    stopped = TaskStacks("ps0", "h1", "stopped")
     assert odd(stopped, worker(0), worker(1)) == "ps0"
-    assert in_a_line([], stopped, (), 12) == (
+    assert summary_line([], stopped, (), 12) == (
         "ps0 on h1 is stuck: no progress for 12 s, does not answer: stopped, state T"
     )
 
@@ -85,8 +85,9 @@ def test_equals_are_not_told_apart() -> None:
     found = [server(), worker(0), worker(1)]
     assert odd(*found) is None
     assert odd(worker(0), worker(1, READS), worker(2, APPLIES)) is None
-    assert "w0, w1, most of them at paceline/engines/torch/link.py:50 receive; no task is the odd one out" in in_a_line(
-        found, None, ("w0", "w1"), 10
+    assert (
+        "w0, w1, most of them at paceline/engines/torch/link.py:50 receive; the stacks do not show which task causes it"
+        in summary_line(found, None, ("w0", "w1"), 10)
     )
 
 
@@ -98,9 +99,9 @@ def test_an_asynchronous_worker_that_alone_stopped_needs_no_comparison() -> None
 
 
 def test_a_task_nobody_told_of_does_not_answer() -> None:
-    found = gathered(
+    found = combine(
         {"w0": "h1", "w1": "h2"}, {"w0": Stacks("w0", dump(*WAITS), "sleeping")}, {"w0": PROGRESS, "w1": PROGRESS}
     )
     one = odd_one_out(found, ["w0", "w1"], everyone=True)
     assert one
-    assert (one.task, one.how) == ("w1", "does not answer: its agent has not told")
+    assert (one.task, one.activity) == ("w1", "does not answer: its agent did not answer")

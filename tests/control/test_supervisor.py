@@ -7,125 +7,128 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from control.supervised import HOSTS, TASKS, done, end_of, started, training
-from paceline.control import events as say
+from paceline.control import events as events
 from paceline.control.supervisor import HALT_DEADLINE_S, STARTUP_DEADLINE_S, Supervisor
 
 
 def test_tasks_start_when_all_agents_are_there() -> None:
     supervisor = Supervisor(HOSTS, TASKS, 0.0)
-    assert supervisor.handle(say.AgentJoined("h1"), 1.0) == []
-    assert supervisor.handle(say.AgentJoined("h2"), 1.0) == [say.StartTasks(("ps0", "w0", "w1"))]
+    assert supervisor.handle(events.AgentJoined("h1"), 1.0) == []
+    assert supervisor.handle(events.AgentJoined("h2"), 1.0) == [events.StartTasks(("ps0", "w0", "w1"))]
 
 
 def test_the_barrier_opens_when_the_last_task_is_ready_whatever_the_order() -> None:
     for order in permutations(TASKS):
         supervisor = started()
-        said = [supervisor.handle(say.TaskBound(task, {"p": task}), 2.0) for task in order]
+        said = [supervisor.handle(events.TaskBound(task, {"p": task}), 2.0) for task in order]
         assert said[:2] == [[], []]
-        assert said[2] == [say.SendPeers(tuple(TASKS), {task: {"p": task} for task in order})]
-        said = [supervisor.handle(say.TaskReady(task), 3.0) for task in order]
-        assert said == [[], [], [say.OpenBarrier(tuple(TASKS))]]
+        assert said[2] == [events.SendPeers(tuple(TASKS), {task: {"p": task} for task in order})]
+        said = [supervisor.handle(events.TaskReady(task), 3.0) for task in order]
+        assert said == [[], [], [events.OpenBarrier(tuple(TASKS))]]
 
 
 def test_a_run_whose_workers_finish_is_ok_and_servers_are_told() -> None:
     supervisor = training()
     assert supervisor.handle(done("w0"), 10.0) == []
-    assert supervisor.handle(done("w1"), 10.0) == [say.AskToHalt(("ps0",))]
-    supervisor.handle(say.TaskExited("w0", 0), 10.1)
-    supervisor.handle(say.TaskExited("w1", 0), 10.1)
+    assert supervisor.handle(done("w1"), 10.0) == [events.AskToHalt(("ps0",))]
+    supervisor.handle(events.TaskExited("w0", 0), 10.1)
+    supervisor.handle(events.TaskExited("w1", 0), 10.1)
     supervisor.handle(done("ps0"), 10.2)
-    assert supervisor.handle(say.TaskExited("ps0", 0), 10.3) == [say.End("ok")]
+    assert supervisor.handle(events.TaskExited("ps0", 0), 10.3) == [events.End("ok")]
 
 
 def test_a_server_that_does_not_hear_is_killed_and_the_run_is_still_ok() -> None:
     supervisor = training()
     for task in ("w0", "w1"):
         supervisor.handle(done(task), 10.0)
-        supervisor.handle(say.TaskExited(task, 0), 10.0)
-    assert supervisor.handle(say.Tick(), 12.0) == []
-    assert supervisor.handle(say.Tick(), 14.0) == [say.KillTasks(("ps0",))]
-    assert supervisor.handle(say.TaskExited("ps0", -9), 14.1) == [say.End("ok")]
+        supervisor.handle(events.TaskExited(task, 0), 10.0)
+    assert supervisor.handle(events.Tick(), 12.0) == []
+    assert supervisor.handle(events.Tick(), 14.0) == [events.KillTasks(("ps0",))]
+    assert supervisor.handle(events.TaskExited("ps0", -9), 14.1) == [events.End("ok")]
 
 
 def test_a_killed_worker_is_named_with_host_and_signal_and_the_rest_is_killed() -> None:
     supervisor = training()
-    assert supervisor.handle(say.TaskExited("w1", -9), 10.0) == [
-        say.RecordIncident("w1 on h2 was killed by SIGKILL", "w1", "h2"),
-        say.KillTasks(("ps0", "w0")),
+    assert supervisor.handle(events.TaskExited("w1", -9), 10.0) == [
+        events.RecordIncident("w1 on h2 was killed by SIGKILL", "w1", "h2"),
+        events.KillTasks(("ps0", "w0")),
     ]
-    supervisor.handle(say.TaskExited("w0", -9), 10.9)
-    assert supervisor.handle(say.TaskExited("ps0", -9), 11.0) == [say.End("failed", "w1 on h2 was killed by SIGKILL")]
+    supervisor.handle(events.TaskExited("w0", -9), 10.9)
+    end = events.End("failed", "w1 on h2 was killed by SIGKILL")
+    assert supervisor.handle(events.TaskExited("ps0", -9), 11.0) == [end]
 
 
 def test_the_killed_one_is_blamed_though_others_complain_first() -> None:
     supervisor = training()
-    supervisor.handle(say.TaskFailed("w0", "connection reset"), 10.0)
-    supervisor.handle(say.TaskExited("w0", 1), 10.05)
-    supervisor.handle(say.TaskExited("ps0", -11), 10.2)
-    said = supervisor.handle(say.Tick(), 11.0)
-    assert said[0] == say.RecordIncident("ps0 on h1 was killed by SIGSEGV", "ps0", "h1")
+    supervisor.handle(events.TaskFailed("w0", "connection reset"), 10.0)
+    supervisor.handle(events.TaskExited("w0", 1), 10.05)
+    supervisor.handle(events.TaskExited("ps0", -11), 10.2)
+    said = supervisor.handle(events.Tick(), 11.0)
+    assert said[0] == events.RecordIncident("ps0 on h1 was killed by SIGSEGV", "ps0", "h1")
 
 
 def test_a_task_that_fails_alone_is_quoted() -> None:
     supervisor = training()
-    supervisor.handle(say.TaskFailed("w0", "ValueError: no"), 10.0)
-    supervisor.handle(say.TaskExited("w0", 1), 10.0)
-    assert supervisor.handle(say.Tick(), 11.0)[0] == say.RecordIncident("w0 on h1 failed: ValueError: no", "w0", "h1")
+    supervisor.handle(events.TaskFailed("w0", "ValueError: no"), 10.0)
+    supervisor.handle(events.TaskExited("w0", 1), 10.0)
+    incident = events.RecordIncident("w0 on h1 failed: ValueError: no", "w0", "h1")
+    assert supervisor.handle(events.Tick(), 11.0)[0] == incident
 
 
 def test_out_of_memory_is_named() -> None:
     supervisor = training()
-    assert supervisor.handle(say.TaskExited("w0", -9, oom=True), 10.0)[0] == say.RecordIncident(
+    assert supervisor.handle(events.TaskExited("w0", -9, oom=True), 10.0)[0] == events.RecordIncident(
         "w0 on h1 was killed: out of memory", "w0", "h1"
     )
 
 
 def test_a_lost_agent_ends_the_run() -> None:
     supervisor = training()
-    supervisor.handle(say.AgentLost("h2", "its pipe closed"), 10.0)
-    said = supervisor.handle(say.Tick(), 11.0)
-    assert said[0] == say.RecordIncident("the agent of h2 is gone: its pipe closed", None, "h2")
-    assert end_of(supervisor.handle(say.Tick(), 15.0)) == say.End("failed", "the agent of h2 is gone: its pipe closed")
+    supervisor.handle(events.AgentLost("h2", "its pipe was closed"), 10.0)
+    said = supervisor.handle(events.Tick(), 11.0)
+    assert said[0] == events.RecordIncident("lost the agent of h2: its pipe was closed", None, "h2")
+    end = events.End("failed", "lost the agent of h2: its pipe was closed")
+    assert end_of(supervisor.handle(events.Tick(), 15.0)) == end
 
 
 def test_a_stuck_task_fails_the_run_in_the_words_it_was_found_with() -> None:
     supervisor = training()
-    supervisor.handle(say.TaskStuck("w1", "w1 on h2 is stuck"), 10.0)
-    assert supervisor.handle(say.Tick(), 11.0) == [
-        say.RecordIncident("w1 on h2 is stuck", "w1", "h2"),
-        say.KillTasks(("ps0", "w0", "w1")),
+    supervisor.handle(events.TaskStuck("w1", "w1 on h2 is stuck"), 10.0)
+    assert supervisor.handle(events.Tick(), 11.0) == [
+        events.RecordIncident("w1 on h2 is stuck", "w1", "h2"),
+        events.KillTasks(("ps0", "w0", "w1")),
     ]
 
 
 def test_a_stuck_task_that_may_rejoin_is_killed_and_comes_back() -> None:
-    policy = say.RestartPolicy(rejoin=frozenset({"w1"}), restarts=1)
+    policy = events.RestartPolicy(rejoin=frozenset({"w1"}), max_restarts=1)
     supervisor = Supervisor(HOSTS, TASKS, 0.0, policy=policy)
     for host in HOSTS:
-        supervisor.handle(say.AgentJoined(host), 1.0)
+        supervisor.handle(events.AgentJoined(host), 1.0)
     for task in TASKS:
-        supervisor.handle(say.TaskBound(task, {}), 2.0)
+        supervisor.handle(events.TaskBound(task, {}), 2.0)
     for task in TASKS:
-        supervisor.handle(say.TaskReady(task), 3.0)
-    assert supervisor.handle(say.TaskStuck("w1", "w1 on h2 is stuck"), 10.0) == [
-        say.RecordIncident("w1 on h2 is stuck", "w1", "h2"),
-        say.KillTasks(("w1",)),
+        supervisor.handle(events.TaskReady(task), 3.0)
+    assert supervisor.handle(events.TaskStuck("w1", "w1 on h2 is stuck"), 10.0) == [
+        events.RecordIncident("w1 on h2 is stuck", "w1", "h2"),
+        events.KillTasks(("w1",)),
     ]
-    assert say.StartTasks(("w1",), 1, whole=False) in supervisor.handle(say.TaskExited("w1", -9), 10.1)
+    assert events.StartTasks(("w1",), 1, all_tasks=False) in supervisor.handle(events.TaskExited("w1", -9), 10.1)
 
 
 def test_tasks_that_went_with_their_agent_are_not_waited_for() -> None:
     supervisor = training()
-    supervisor.handle(say.AgentLost("h2", "silent"), 10.0)
-    assert say.KillTasks(("ps0", "w0")) in supervisor.handle(say.Tick(), 11.0)
-    supervisor.handle(say.TaskExited("w0", -9), 11.1)
-    assert end_of(supervisor.handle(say.TaskExited("ps0", -9), 11.1))
+    supervisor.handle(events.AgentLost("h2", "silent"), 10.0)
+    assert events.KillTasks(("ps0", "w0")) in supervisor.handle(events.Tick(), 11.0)
+    supervisor.handle(events.TaskExited("w0", -9), 11.1)
+    assert end_of(supervisor.handle(events.TaskExited("ps0", -9), 11.1))
 
 
 def test_a_start_that_takes_too_long_names_who_is_missing() -> None:
     supervisor = started()
-    supervisor.handle(say.TaskBound("w0", {}), 2.0)
-    said = supervisor.handle(say.Tick(), STARTUP_DEADLINE_S + 1)
-    assert isinstance(said[0], say.RecordIncident)
+    supervisor.handle(events.TaskBound("w0", {}), 2.0)
+    said = supervisor.handle(events.Tick(), STARTUP_DEADLINE_S + 1)
+    assert isinstance(said[0], events.RecordIncident)
     assert "ps0 on h1, w1 on h2" in said[0].what
 
 
@@ -134,8 +137,8 @@ def test_a_worker_without_a_step_makes_the_run_not_ok() -> None:
     supervisor.handle(done("w0"), 10.0)
     supervisor.handle(done("w1", steps=0), 10.0)
     supervisor.handle(done("ps0"), 10.0)
-    ends = [end_of(supervisor.handle(say.TaskExited(task, 0), 11.0)) for task in TASKS]
-    assert ends[-1] == say.End("failed", "w1 on h2 made no step")
+    ends = [end_of(supervisor.handle(events.TaskExited(task, 0), 11.0)) for task in TASKS]
+    assert ends[-1] == events.End("failed", "w1 on h2 made no step")
 
 
 @pytest.mark.parametrize("steps", [5, 0])
@@ -144,62 +147,63 @@ def test_a_loss_that_is_no_number_is_diverged_though_another_had_no_time_for_a_s
     supervisor.handle(done("w0", diverged=True), 10.0)
     supervisor.handle(done("w1", steps=steps), 10.0)
     supervisor.handle(done("ps0"), 10.0)
-    end = [end_of(supervisor.handle(say.TaskExited(task, 0), 11.0)) for task in TASKS][-1]
+    end = [end_of(supervisor.handle(events.TaskExited(task, 0), 11.0)) for task in TASKS][-1]
     assert end
     assert end.status == "diverged"
 
 
 def test_ctrl_c_halts_in_good_order_and_a_second_one_kills() -> None:
     supervisor = training()
-    first = supervisor.handle(say.Interrupted(), 10.0)
-    assert say.AskToHalt(("w0", "w1")) in first
-    assert supervisor.handle(say.Interrupted(), 10.5) == [say.KillTasks(("ps0", "w0", "w1"))]
+    first = supervisor.handle(events.Interrupted(), 10.0)
+    assert events.AskToHalt(("w0", "w1")) in first
+    assert supervisor.handle(events.Interrupted(), 10.5) == [events.KillTasks(("ps0", "w0", "w1"))]
     for task in ("ps0", "w0"):
-        supervisor.handle(say.TaskExited(task, -9), 11.0)
-    assert end_of(supervisor.handle(say.TaskExited("w1", -9), 11.0)) == say.End("aborted", "interrupted by the user")
+        supervisor.handle(events.TaskExited(task, -9), 11.0)
+    end = events.End("aborted", "interrupted by the user")
+    assert end_of(supervisor.handle(events.TaskExited("w1", -9), 11.0)) == end
 
 
 def test_ctrl_c_that_is_not_heard_kills_within_its_deadline() -> None:
     supervisor = training()
-    supervisor.handle(say.Interrupted(), 10.0)
-    assert supervisor.handle(say.Tick(), 10.0 + HALT_DEADLINE_S) == [say.KillTasks(("ps0", "w0", "w1"))]
-    assert end_of(supervisor.handle(say.Tick(), 30.0)) == say.End("aborted", "interrupted by the user")
+    supervisor.handle(events.Interrupted(), 10.0)
+    assert supervisor.handle(events.Tick(), 10.0 + HALT_DEADLINE_S) == [events.KillTasks(("ps0", "w0", "w1"))]
+    assert end_of(supervisor.handle(events.Tick(), 30.0)) == events.End("aborted", "interrupted by the user")
 
 
 def test_ctrl_c_before_anything_runs_ends_at_once() -> None:
-    assert Supervisor(HOSTS, TASKS, 0.0).handle(say.Interrupted(), 0.1) == [
-        say.End("aborted", "interrupted by the user")
+    assert Supervisor(HOSTS, TASKS, 0.0).handle(events.Interrupted(), 0.1) == [
+        events.End("aborted", "interrupted by the user")
     ]
 
 
 _task = st.sampled_from(sorted(TASKS))
 _event = st.one_of(
-    st.builds(say.AgentJoined, st.sampled_from(HOSTS)),
-    st.builds(say.AgentLost, st.sampled_from(HOSTS), st.just("gone")),
-    st.builds(say.TaskBound, _task, st.just({})),
-    st.builds(say.TaskReady, _task),
-    st.builds(say.TaskFailed, _task, st.just("no")),
-    st.builds(say.TaskExited, _task, st.sampled_from([0, 1, -9])),
-    st.builds(say.TaskStuck, st.none() | _task, st.just("stuck")),
+    st.builds(events.AgentJoined, st.sampled_from(HOSTS)),
+    st.builds(events.AgentLost, st.sampled_from(HOSTS), st.just("gone")),
+    st.builds(events.TaskBound, _task, st.just({})),
+    st.builds(events.TaskReady, _task),
+    st.builds(events.TaskFailed, _task, st.just("no")),
+    st.builds(events.TaskExited, _task, st.sampled_from([0, 1, -9])),
+    st.builds(events.TaskStuck, st.none() | _task, st.just("stuck")),
     st.builds(done, _task),
-    st.just(say.Interrupted()),
-    st.just(say.Tick()),
+    st.just(events.Interrupted()),
+    st.just(events.Tick()),
 )
 
 
 @settings(max_examples=1000)
 @given(st.lists(st.tuples(_event, st.floats(0.01, 2.0)), max_size=40), st.booleans())
-def test_whatever_happens_the_run_ends_once_and_never_hangs(script: list[tuple[say.Event, float]], late: bool) -> None:
+def test_any_order_of_events_ends_the_run_exactly_once(script: list[tuple[events.Event, float]], late: bool) -> None:
     supervisor, now, ends = (training() if late else Supervisor(HOSTS, TASKS, 0.0)), 5.0, 0
     for event, pause in script:
         now += pause
         ends += end_of(supervisor.handle(event, now)) is not None
     if not supervisor.ended:
         # Every agent gone and time passing must be enough, whatever came before.
-        ends += end_of(supervisor.handle(say.AgentLost("h1", "gone"), now)) is not None
+        ends += end_of(supervisor.handle(events.AgentLost("h1", "gone"), now)) is not None
         for _ in range(4):
             now += STARTUP_DEADLINE_S
-            ends += end_of(supervisor.handle(say.Tick(), now)) is not None
+            ends += end_of(supervisor.handle(events.Tick(), now)) is not None
     assert supervisor.ended
     assert ends == 1
 
@@ -207,7 +211,7 @@ def test_whatever_happens_the_run_ends_once_and_never_hangs(script: list[tuple[s
 @pytest.mark.parametrize("number", [9, 15, 64, 200])
 def test_every_signal_has_a_name(number: int) -> None:
     supervisor = training()
-    told = supervisor.handle(say.TaskExited("w0", -number), 10.0)
-    said = [*told, *supervisor.handle(say.Tick(), 11.0)][0]
-    assert isinstance(said, say.RecordIncident)
+    told = supervisor.handle(events.TaskExited("w0", -number), 10.0)
+    said = [*told, *supervisor.handle(events.Tick(), 11.0)][0]
+    assert isinstance(said, events.RecordIncident)
     assert "signal" in said.what.lower() or "SIG" in said.what

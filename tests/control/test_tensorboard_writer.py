@@ -42,7 +42,7 @@ def recorded(result: Result, worker: str, kind: str, column: str) -> list[tuple[
 @given(st.lists(st.integers(0, 40), max_size=6))
 def test_a_few_points_are_taken_evenly_from_all_that_came_however_it_came(sizes: list[int]) -> None:
     everything = np.arange(sum(sizes))
-    found = [int(one) for one in boards._spread(np.split(everything, np.cumsum(sizes)))]
+    found = [int(one) for one in boards._evenly_spaced(np.split(everything, np.cumsum(sizes)))]
     assert len(found) == min(10, len(everything))
     if found:
         assert (found[0], found[-1]) == (0, len(everything) - 1)

@@ -199,8 +199,8 @@ class MadHost:
     def __init__(self, host: Host, madness: bytes) -> None:
         self.name, self.address, self._host, self._madness = host.name, host.address, host, madness
 
-    def hold_to(self, condition: Condition) -> None:
-        self._host.hold_to(condition)
+    def apply_condition(self, condition: Condition) -> None:
+        self._host.apply_condition(condition)
 
     def start_agent(self, log: Path) -> AgentPipes:
         agent = self._host.start_agent(log)
@@ -249,7 +249,7 @@ HOME = {"ps0": "h1", "w0": "h1", "w1": "h2"}
     ("message", "says"),
     [
         (p.Records("w1", bytes(96)), "speaks of 'w1'"),
-        (p.Log("../../../tmp/x", b"text"), "which is not there"),
+        (p.Log("../../../tmp/x", b"text"), "which does not run there"),
         (p.TaskExited("w1", 0, 5), "speaks of 'w1'"),
         (p.TaskStarted("w1", 5), "speaks of 'w1'"),
         (p.TaskMessage("w7", p.Ready()), "speaks of 'w7'"),
@@ -271,14 +271,14 @@ def test_what_agents_really_say_is_believed() -> None:
 
 @pytest.mark.parametrize(
     ("madness", "says"),
-    [(b"\xff" * 100, "claims"), (sent(p.Log("../../../tmp/x", b"text")), "which is not there")],
+    [(b"\xff" * 100, "claims"), (sent(p.Log("../../../tmp/x", b"text")), "which does not run there")],
 )
 def test_an_agent_that_says_what_cannot_be_is_lost_and_named(play: Play, madness: bytes, says: str) -> None:
     start = time.monotonic()
     end, writer = play(madness)
     assert end.status == "failed"
     assert end.reason
-    assert end.reason.startswith("the agent of h1 is gone: ")
+    assert end.reason.startswith("lost the agent of h1: ")
     assert says in end.reason
     assert time.monotonic() - start < 10
     assert StoredRun(writer.paths).first("ended")

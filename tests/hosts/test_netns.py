@@ -203,18 +203,18 @@ def test_a_living_host_is_cut_mended_limited_and_freed(token: str) -> None:
     with NetnsHosts().open(token, [announced, unlimited]) as (host, other):
         assert isinstance(host, NetnsHost)
         before = qdiscs(host)
-        host.hold_to(Condition(linked=False))
+        host.apply_condition(Condition(linked=False))
         assert "NO-CARRIER" in inside(host, "ip", "link", "show", "eth0")
-        host.hold_to(Condition(link_bits_s=20_000_000, cpus=0.5))
+        host.apply_condition(Condition(link_bits_s=20_000_000, cpus=0.5))
         assert "NO-CARRIER" not in inside(host, "ip", "link", "show", "eth0")
         assert 0 < transfer(host, other, megabytes=1) < 2.5
         assert 0 < transfer(other, host, megabytes=1) < 2.5
-        host.hold_to(Condition(link_bits_s=10_000_000, cpus=0.5))
+        host.apply_condition(Condition(link_bits_s=10_000_000, cpus=0.5))
         assert 0 < transfer(host, other, megabytes=1) < 1.25
         hierarchy, (procs,) = cgroup.cpu_hierarchy(), host.cgroups
         assert hierarchy
         held = {name: (Path(procs).parent / name).read_text() for name in CPU_FILES[hierarchy.version]}
-        host.hold_to(Condition())
+        host.apply_condition(Condition())
         freed = {name: (Path(procs).parent / name).read_text() for name in CPU_FILES[hierarchy.version]}
         assert held != freed
         assert any(text.startswith(("-1", "max")) for text in freed.values())
@@ -239,7 +239,7 @@ def test_what_the_system_refuses_to_change_is_one_line(token: str) -> None:
         assert isinstance(host, NetnsHost)
         host.switch = f"{host.switch}-not-there"
         with pytest.raises(RunError, match="h1 cannot be changed: ") as refused:
-            host.hold_to(Condition(linked=False))
+            host.apply_condition(Condition(linked=False))
         assert "\n" not in str(refused.value)
 
 

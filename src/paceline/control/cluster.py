@@ -1,4 +1,4 @@
-"""The agents of one run: started, spoken to, listened to. All that they say comes through one queue."""
+"""Starts the agents of one run and exchanges messages with them. All their messages arrive in one queue."""
 
 import queue
 import threading
@@ -12,59 +12,63 @@ import msgspec
 from paceline.hosts.base import AgentPipes, Host
 from paceline.messages import FrameError, FromAgent, Ping, Pong, Receiver, Sender, Setup, ToAgent
 
-_PINGS = 40
-_PING_PATIENCE_S = 5.0
-_NO_CLOCK = -1
-"""Sequence number of a ping that only asks for a sign of life."""
+_CLOCK_PINGS = 40
+_PING_TIMEOUT_S = 5.0
+_LIVENESS_PING = -1
+"""Sequence number of a ping that only checks whether the agent answers."""
 
 
-class Heard(msgspec.Struct, frozen=True):
+class Received(msgspec.Struct, frozen=True):
+    """A message from the agent of `host`."""
+
     host: str
     message: FromAgent
 
 
-class Lost(msgspec.Struct, frozen=True):
+class AgentClosed(msgspec.Struct, frozen=True):
+    """The pipe from the agent of `host` is closed; no message follows."""
+
     host: str
     detail: str
 
 
 class Clock(msgspec.Struct, frozen=True):
-    """How a host's clock relates to ours: ours = host's + offset, give or take the uncertainty."""
+    """Controller's clock = host's clock + offset, within ± uncertainty."""
 
     offset_ns: int
     uncertainty_ns: int
 
 
-class AgentLink:
-    """One agent: a sender, and a thread that puts what it says into the queue."""
+class AgentConnection:
+    """One agent: a sender, and a thread that puts its messages into the queue."""
 
-    def __init__(self, host: Host, log: Path, inbox: "queue.Queue[Heard | Lost]") -> None:
+    def __init__(self, host: Host, log: Path, inbox: "queue.Queue[Received | AgentClosed]") -> None:
         self.host, self._log = host.name, log
         self._pipes: AgentPipes = host.start_agent(log)
         self._sender = Sender(self._pipes.stdin)
         self._receiver = Receiver[FromAgent](self._pipes.stdout, FromAgent)
         self._inbox = inbox
-        self.heard = 0
-        """Messages so far, of any kind."""
+        self.received = 0
+        """Number of messages so far, of any type."""
         self._pongs: queue.Queue[tuple[Pong, int] | None] = queue.Queue()
         self._thread = threading.Thread(target=self._listen, name=f"listen-{host.name}", daemon=True)
         self._thread.start()
 
     def send(self, message: ToAgent) -> None:
-        with suppress(OSError, ValueError):  # The listener tells that it is gone.
+        with suppress(OSError, ValueError):  # The listener thread reports a closed pipe.
             self._sender.send(message)
 
     def ping(self) -> None:
-        self.send(Ping(_NO_CLOCK))
+        self.send(Ping(_LIVENESS_PING))
 
     def measure_clock(self) -> Clock | None:
-        """The ping with the shortest way there and back bounds the offset best."""
+        """Clock offset by the ping with the shortest round trip. None if the agent is gone."""
         best: Clock | None = None
-        for sequence in range(_PINGS):
+        for sequence in range(_CLOCK_PINGS):
             sent = time.monotonic_ns()
             self.send(Ping(sequence))
             try:
-                answer = self._pongs.get(timeout=_PING_PATIENCE_S)
+                answer = self._pongs.get(timeout=_PING_TIMEOUT_S)
             except queue.Empty:
                 return best
             if answer is None:
@@ -82,76 +86,76 @@ class AgentLink:
         with suppress(OSError):
             self._pipes.stdin.close()
 
-    def end(self, patience_s: float) -> None:
+    def end(self, timeout_s: float) -> None:
         """Wait for the agent to end after its stdin was closed; kill it if it does not."""
-        if not self._pipes.wait(patience_s):
+        if not self._pipes.wait(timeout_s):
             self._pipes.kill()
-            self._pipes.wait(patience_s)
-        self._thread.join(patience_s)
+            self._pipes.wait(timeout_s)
+        self._thread.join(timeout_s)
         self._pipes.stdout.close()
 
     def _listen(self) -> None:
-        detail = "its pipe closed"
+        detail = "its pipe was closed"
         try:
             while (message := self._receiver.receive()) is not None:
-                self.heard += 1
+                self.received += 1
                 if isinstance(message, Pong):
-                    if message.sequence == _NO_CLOCK:
+                    if message.sequence == _LIVENESS_PING:
                         continue
                     self._pongs.put((message, time.monotonic_ns()))
                 else:
-                    self._inbox.put(Heard(self.host, message))
+                    self._inbox.put(Received(self.host, message))
         except (FrameError, OSError, ValueError) as error:
             detail = str(error)
         self._pongs.put(None)
-        # What the agent complained of last says more than that it is gone.
+        # The last line of its log, if there is one, explains more than a closed pipe.
         with suppress(OSError, IndexError):
             detail = self._log.read_text(errors="replace").strip().splitlines()[-1][:300]
-        self._inbox.put(Lost(self.host, detail))
+        self._inbox.put(AgentClosed(self.host, detail))
 
 
 class Cluster:
     def __init__(self, hosts: Sequence[Host], logs: Path, spool: Path, sample_hz: float, lease_s: float = 0.0) -> None:
-        """`lease_s`: the agents end themselves if they hear nothing for so long."""
-        self.inbox: queue.Queue[Heard | Lost] = queue.Queue()
-        self._links: dict[str, AgentLink] = {}
+        """`lease_s`: agents end themselves after this long without a message from the controller; 0: never."""
+        self.inbox: queue.Queue[Received | AgentClosed] = queue.Queue()
+        self._agents: dict[str, AgentConnection] = {}
         try:
             for host in hosts:
-                self._links[host.name] = AgentLink(host, logs / f"agent-{host.name}.log", self.inbox)
-                self._links[host.name].send(Setup(str(spool / host.name), sample_hz, lease_s))
+                self._agents[host.name] = AgentConnection(host, logs / f"agent-{host.name}.log", self.inbox)
+                self._agents[host.name].send(Setup(str(spool / host.name), sample_hz, lease_s))
         except BaseException:
             self.close()
             raise
 
     def send(self, host: str, message: ToAgent) -> None:
-        self._links[host].send(message)
+        self._agents[host].send(message)
 
-    def next(self, within_s: float) -> "Heard | Lost | None":
-        """What an agent says next; None if none says anything in time."""
+    def next(self, timeout_s: float) -> "Received | AgentClosed | None":
+        """The next message of any agent; None after `timeout_s` without one."""
         try:
-            return self.inbox.get(timeout=within_s)
+            return self.inbox.get(timeout=timeout_s)
         except queue.Empty:
             return None
 
     def ping(self) -> None:
-        """Ask every agent for a sign of life."""
-        for link in self._links.values():
-            link.ping()
+        """Check whether every agent answers; see `received`."""
+        for agent in self._agents.values():
+            agent.ping()
 
-    def heard(self, host: str) -> int:
-        """How many messages have come from an agent."""
-        return self._links[host].heard
+    def received(self, host: str) -> int:
+        """Number of messages received from an agent so far."""
+        return self._agents[host].received
 
     def kill(self, host: str) -> None:
         """End an agent that does not answer; its tasks end with it."""
-        self._links[host].kill()
+        self._agents[host].kill()
 
     def measure_clock(self, host: str) -> Clock | None:
-        return self._links[host].measure_clock()
+        return self._agents[host].measure_clock()
 
-    def close(self, patience_s: float = 5.0) -> None:
+    def close(self, timeout_s: float = 5.0) -> None:
         """Close every agent's stdin, which ends it and all its tasks."""
-        for link in self._links.values():
-            link.close_stdin()
-        for link in self._links.values():
-            link.end(patience_s)
+        for agent in self._agents.values():
+            agent.close_stdin()
+        for agent in self._agents.values():
+            agent.end(timeout_s)

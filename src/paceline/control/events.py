@@ -1,4 +1,4 @@
-"""What can happen in a run, and what can be done about it: the words between the supervisor and who carries out."""
+"""Events of a run, and the instructions that the supervisor answers them with. The run controller carries these out."""
 
 import msgspec
 
@@ -7,16 +7,16 @@ from paceline.train.context import Outcome
 
 
 class RestartPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be done about a task that dies while the others train."""
+    """How a task that ends during training may be replaced. The default allows no restart."""
 
     rejoin: frozenset[str] = frozenset()
-    """Tasks that can come back by themselves while the others go on, or wait for them."""
-    whole: bool = False
-    """Whether all tasks may be started again together, from the last checkpoint."""
-    regroup: frozenset[str] = frozenset()
-    """Tasks whose processes need not end for that: they let go of their peers and are given others."""
-    restarts: int = 0
-    """How often at most, one way or the other."""
+    """Tasks that can be restarted alone: the other tasks continue, or wait for them."""
+    all_tasks: bool = False
+    """Whether all tasks may be restarted together from the last checkpoint."""
+    reassignable: frozenset[str] = frozenset()
+    """Tasks whose process survives a restart of all tasks: they disconnect from their peers and get a new job."""
+    max_restarts: int = 0
+    """Upper limit for restarts of either kind in one run."""
 
 
 # ---- events ----
@@ -51,7 +51,7 @@ class TaskFailed(msgspec.Struct, frozen=True):
 
 
 class TaskDisconnected(msgspec.Struct, frozen=True):
-    """A task has let go of its peers and waits to be given others."""
+    """A task has closed its connections to its peers and waits for a new job."""
 
     task: str
     user_line: str
@@ -64,25 +64,25 @@ class TaskExited(msgspec.Struct, frozen=True):
 
 
 class TaskStuck(msgspec.Struct, frozen=True):
-    """A task makes no progress; where every task is has been written down. `detail` is the whole line."""
+    """A task makes no progress; the stacks of all tasks are stored. `detail` is the line for the user."""
 
     task: str | None
-    """None if nothing tells who of several it is."""
+    """None if the stacks do not show which of several tasks causes it."""
     detail: str
 
 
 class StoreLost(msgspec.Struct, frozen=True):
-    """What is measured can no longer be kept."""
+    """Measurements can no longer be written to the run directory."""
 
     detail: str
 
 
 class Interrupted(msgspec.Struct, frozen=True):
-    """The user pressed Ctrl-C once more."""
+    """The user pressed Ctrl-C."""
 
 
 class Tick(msgspec.Struct, frozen=True):
-    """Time passed."""
+    """Time passed: deadlines are checked."""
 
 
 Event = (
@@ -107,29 +107,35 @@ Event = (
 class StartTasks(msgspec.Struct, frozen=True):
     tasks: tuple[str, ...]
     attempt: int = 0
-    """How many restarts there were, this one included."""
-    whole: bool = True
-    """All are started together; else one comes back to the others."""
-    stranded: tuple[str, ...] = ()
-    """Those of them that are there and only need to be told."""
+    """Number of restarts in this run so far, including this one; 0 for the first start."""
+    all_tasks: bool = True
+    """Whether all tasks start together. False: one task rejoins the running ones."""
+    disconnected: tuple[str, ...] = ()
+    """Those of `tasks` whose process is still alive: they get a new job instead of a new process."""
 
 
 class SendPeers(msgspec.Struct, frozen=True):
+    """Send the addresses of all tasks to `tasks`."""
+
     tasks: tuple[str, ...]
     addresses: dict[str, dict[str, str]]
 
 
 class OpenBarrier(msgspec.Struct, frozen=True):
+    """Let `tasks` begin to train."""
+
     tasks: tuple[str, ...]
     attempt: int = 0
 
 
 class AskToHalt(msgspec.Struct, frozen=True):
+    """Ask tasks to finish after the current step."""
+
     tasks: tuple[str, ...]
 
 
 class DisconnectTasks(msgspec.Struct, frozen=True):
-    """Have them let go of their peers."""
+    """Ask tasks to close their connections to their peers."""
 
     tasks: tuple[str, ...]
 
@@ -139,7 +145,7 @@ class KillTasks(msgspec.Struct, frozen=True):
 
 
 class RecordIncident(msgspec.Struct, frozen=True):
-    """An incident for the run's record."""
+    """Store an incident with the run."""
 
     what: str
     task: str | None = None

@@ -1,7 +1,7 @@
-"""When which fault begins and ends, and what is to be done for it: pure, so that every order can be tested.
+"""Decides when injected faults begin and end, and which actions that takes. Pure, so tests can try every order.
 
-The faults under way say what must be so (who is frozen, what each host is held to); what is done is the difference
-to what is so already. That way faults may overlap and end in any order.
+The active faults define the wanted state: which tasks are stopped and which condition each host has. The actions are
+the difference to the current state, so faults may overlap and end in any order.
 """
 
 import signal
@@ -15,89 +15,93 @@ from paceline.plan.place import RunPlan
 from paceline.spec.fault import Fault
 
 
-class Began(msgspec.Struct, frozen=True):
-    """For the run's record, before anything is done."""
+class FaultBegan(msgspec.Struct, frozen=True):
+    """To be stored with the run before the fault takes effect."""
 
     fault: Fault
 
 
-class Send(msgspec.Struct, frozen=True):
-    """A signal to a task."""
+class SendSignal(msgspec.Struct, frozen=True):
+    """Send a signal to a task."""
 
     task: str
     number: int
 
 
-class Hold(msgspec.Struct, frozen=True):
-    """What a host is held to from now on."""
+class SetCondition(msgspec.Struct, frozen=True):
+    """Change the link and CPU limits of a host."""
 
     host: str
     condition: Condition
 
 
-class Over(msgspec.Struct, frozen=True):
-    """For the run's record, once it is undone. A kill is never over."""
+class FaultEnded(msgspec.Struct, frozen=True):
+    """To be stored with the run after the fault was undone. A kill never ends."""
 
     fault: Fault
 
 
-Action = Began | Send | Hold | Over
+Action = FaultBegan | SendSignal | SetCondition | FaultEnded
 
 
-class Schedule:
-    def __init__(self, faults: Sequence[Fault], homes: Mapping[str, str], usual: Mapping[str, Condition]) -> None:
-        self._homes, self._usual = homes, usual
-        self._waiting = list(faults)
+class FaultSchedule:
+    def __init__(self, faults: Sequence[Fault], task_hosts: Mapping[str, str], normal: Mapping[str, Condition]) -> None:
+        self._task_hosts, self._normal = task_hosts, normal
+        self._pending = list(faults)
         self._active: list[tuple[Fault, float]] = []
-        """Those under way in the order they began, each with the second it ends at."""
+        """Active faults in the order they began, each with the second at which it ends."""
         self._frozen: set[str] = set()
-        self._held = dict(usual)
+        self._conditions = dict(normal)
 
     @classmethod
-    def of(cls, plan: RunPlan) -> "Schedule":
-        usual = {most.host: Condition(link_bits_s=most.link_bits_s, cpus=most.cpus) for most in plan.limits}
-        return cls(plan.spec.fault, {place.task: place.host for place in plan.places}, usual)
+    def of(cls, plan: RunPlan) -> "FaultSchedule":
+        normal = {limits.host: Condition(link_bits_s=limits.link_bits_s, cpus=limits.cpus) for limits in plan.limits}
+        return cls(plan.spec.fault, {place.task: place.host for place in plan.places}, normal)
 
     def due(self, update: int, seconds: float) -> list[Action]:
-        """What to do now: the run has made so many updates, and the barrier opened so long ago."""
-        begun = [fault for fault in self._waiting if _has_come(fault, update, seconds)]
-        over = [fault for fault, until in self._active if until <= seconds]
-        if not begun and not over:
+        """Actions that are due after `update` updates and `seconds` seconds of training."""
+        beginning = [fault for fault in self._pending if _is_due(fault, update, seconds)]
+        ending = [fault for fault, until in self._active if until <= seconds]
+        if not beginning and not ending:
             return []
-        self._waiting = [fault for fault in self._waiting if fault not in begun]
+        self._pending = [fault for fault in self._pending if fault not in beginning]
         self._active = [(fault, until) for fault, until in self._active if until > seconds]
-        # A fault that comes late lasts as long as it should.
-        self._active += [(one, seconds + (one.for_s or inf)) for one in begun if one.kind != "kill"]
-        kills = [Send(fault.target, signal.SIGKILL) for fault in begun if fault.kind == "kill"]
-        return [*map(Began, begun), *kills, *self._differences(), *map(Over, over)]
+        # A fault that begins late still lasts for its full duration.
+        self._active += [(fault, seconds + (fault.for_s or inf)) for fault in beginning if fault.kind != "kill"]
+        kills = [SendSignal(fault.target, signal.SIGKILL) for fault in beginning if fault.kind == "kill"]
+        return [*map(FaultBegan, beginning), *kills, *self._differences(), *map(FaultEnded, ending)]
 
     def end(self) -> list[Action]:
-        """Undo what is under way; nothing begins any more."""
-        over = [fault for fault, _ in self._active]
-        self._waiting, self._active = [], []
-        return [*self._differences(), *map(Over, over)]
+        """Undo all active faults; no further fault begins."""
+        ending = [fault for fault, _ in self._active]
+        self._pending, self._active = [], []
+        return [*self._differences(), *map(FaultEnded, ending)]
 
     def _differences(self) -> list[Action]:
         frozen = {task for fault, _ in self._active if fault.kind == "freeze" for task in self._tasks_of(fault)}
-        held = dict(self._usual)
+        conditions = dict(self._normal)
         for fault, _ in self._active:
             if fault.host:
-                held[fault.host] = _changed(held[fault.host], fault)
-        found: list[Action] = [Send(task, signal.SIGCONT) for task in sorted(self._frozen - frozen)]
-        found += [Send(task, signal.SIGSTOP) for task in sorted(frozen - self._frozen)]
-        found += [Hold(host, condition) for host, condition in held.items() if condition != self._held[host]]
-        self._frozen, self._held = frozen, held
-        return found
+                conditions[fault.host] = _apply_fault(conditions[fault.host], fault)
+        actions: list[Action] = [SendSignal(task, signal.SIGCONT) for task in sorted(self._frozen - frozen)]
+        actions += [SendSignal(task, signal.SIGSTOP) for task in sorted(frozen - self._frozen)]
+        actions += [
+            SetCondition(host, condition)
+            for host, condition in conditions.items()
+            if condition != self._conditions[host]
+        ]
+        self._frozen, self._conditions = frozen, conditions
+        return actions
 
     def _tasks_of(self, fault: Fault) -> list[str]:
-        return [task for task, host in self._homes.items() if fault.target in (task, host)]
+        return [task for task, host in self._task_hosts.items() if fault.target in (task, host)]
 
 
-def _has_come(fault: Fault, update: int, seconds: float) -> bool:
+def _is_due(fault: Fault, update: int, seconds: float) -> bool:
     return update >= fault.at_step if fault.at_step is not None else seconds >= (fault.at_s or 0.0)
 
 
-def _changed(before: Condition, fault: Fault) -> Condition:
+def _apply_fault(before: Condition, fault: Fault) -> Condition:
     match fault.kind:
         case "cut":
             return msgspec.structs.replace(before, linked=False)

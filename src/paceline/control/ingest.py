@@ -1,4 +1,4 @@
-"""Takes what agents send and puts it where it belongs: store, TensorBoard, and the picture of the moment."""
+"""Passes what agents send on to the journal, the TensorBoard files and the live state of the run."""
 
 import numpy as np
 
@@ -11,27 +11,27 @@ from paceline.store.writer import RunWriter
 
 
 class Ingest:
-    def __init__(self, writer: RunWriter, moment: RunState) -> None:
-        self._writer, self.moment = writer, moment
-        # Opened now: loading what writes them would else take a core from the first steps.
-        self._boards = {
-            place.task: TensorboardWriter(writer.paths.board(place.task), moment.plan.step_gives)
-            for place in moment.plan.workers
+    def __init__(self, writer: RunWriter, state: RunState) -> None:
+        self._writer, self.state = writer, state
+        # Opened before training: importing the TensorBoard writer later would take CPU time from the first steps.
+        self._tensorboard = {
+            place.task: TensorboardWriter(writer.paths.board(place.task), state.plan.step_gives)
+            for place in state.plan.workers
         }
 
     def records(self, message: Records) -> np.ndarray:
-        """Keeps them; returns them as they were written: to make rows of them has time until the run is over."""
+        """Stores step records and returns them as written. They are split into rows only after the run."""
         self._writer.add(TaskRecords(message.task, message.data))
         records = as_written(message.data)
-        self.moment.add_records(message.task, records)
-        if board := self._boards.get(message.task):
-            with self._writer.keeping():
-                board.add(records)
+        self.state.add_records(message.task, records)
+        if tensorboard := self._tensorboard.get(message.task):
+            with self._writer.catch_disk_errors():
+                tensorboard.add(records)
         return records
 
     def samples(self, host: str, message: Samples) -> None:
         self._writer.add(HostSamples(host, message.samples))
-        self.moment.add_samples(host, message.samples)
+        self.state.add_samples(host, message.samples)
 
     def log(self, message: Log) -> None:
         self._writer.log(message.task, message.text)
@@ -40,6 +40,6 @@ class Ingest:
         self._writer.attach(task, message.kind, message.name, message.data, last=message.last)
 
     def close(self) -> None:
-        for board in self._boards.values():
-            with self._writer.keeping():
-                board.close()
+        for tensorboard in self._tensorboard.values():
+            with self._writer.catch_disk_errors():
+                tensorboard.close()

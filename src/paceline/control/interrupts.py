@@ -1,4 +1,4 @@
-"""Ctrl-C as something to be asked about, instead of an exception somewhere in the middle."""
+"""Counts Ctrl-C presses for the control loop to poll, instead of raising KeyboardInterrupt at an arbitrary line."""
 
 import signal
 import threading
@@ -8,31 +8,34 @@ from types import FrameType
 
 
 class Interrupts:
-    """How often the user has pressed Ctrl-C, and how much of that has been acted on."""
+    """Number of SIGINT and SIGTERM signals received, and how many of them the control loop has handled."""
 
     def __init__(self) -> None:
-        self.pressed = 0
-        self._taken = 0
+        self.received = 0
+        self._handled = 0
 
-    def press(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
-        self.pressed += 1
+    def count(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
+        self.received += 1
 
-    def take(self) -> int:
-        """Those that are new since the last call."""
-        new, self._taken = self.pressed - self._taken, self.pressed
+    def take_new(self) -> int:
+        """The number of signals since the last call."""
+        new, self._handled = self.received - self._handled, self.received
         return new
 
 
 @contextmanager
-def listen() -> Iterator[Interrupts]:
-    """While inside, SIGINT and SIGTERM only count; outside the main thread there is nothing to listen to."""
+def count_interrupts() -> Iterator[Interrupts]:
+    """Count SIGINT and SIGTERM inside the context.
+
+    Python delivers signals only to the main thread: in another thread the count stays 0.
+    """
     interrupts = Interrupts()
     if threading.current_thread() is not threading.main_thread():
         yield interrupts
         return
     previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     for number in previous:
-        signal.signal(number, interrupts.press)
+        signal.signal(number, interrupts.count)
     try:
         yield interrupts
     finally:

@@ -1,4 +1,4 @@
-"""What the links between hosts can carry: measured before the first run on a layout, and remembered for the next."""
+"""Capacity of the links between hosts: measured before the first run on a layout, and cached for the next runs."""
 
 import logging
 import queue
@@ -11,15 +11,15 @@ from pathlib import Path
 import msgspec
 
 from paceline import messages
-from paceline.control.cluster import Cluster, Lost
+from paceline.control.cluster import AgentClosed, Cluster
 from paceline.hosts.base import Host
 from paceline.plan.place import RunPlan
-from paceline.store.paths import remembered_links, write_whole
+from paceline.store.paths import link_cache, write_whole
 from paceline.task.link_probe import SEND_S, LinkOrder, LinkRate
 
 _log = logging.getLogger(__name__)
-_PATIENCE_S = 30.0
-_GOOD_FOR_S = 7 * 24 * 3600.0
+_TIMEOUT_S = 30.0
+_VALID_FOR_S = 7 * 24 * 3600.0
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,25 +33,25 @@ Capacities = dict[str, Capacity]
 
 
 def capacities(plan: RunPlan, hosts: Sequence[Host], runs: Path, scratch: Path) -> Capacities:
-    """By host; empty where there is no other host, all links have a given rate, or measuring failed."""
+    """Capacity by host. Empty if there is only one host, all links have a rate limit, or measuring failed."""
     if len(hosts) < 2 or all(limit.link_bits_s for limit in plan.limits):
         return {}
-    memory = remembered_links(runs)
+    cache = link_cache(runs)
     key = f"{plan.spec.hosts} · {plan.layout} · {plan.spec.link or '-'} · {plan.spec.latency or '-'}"
-    known = _read(memory)
-    if key not in known or any(time.time() - one.measured_at > _GOOD_FOR_S for one in known[key].values()):
+    cached = _read_cache(cache)
+    if key not in cached or any(time.time() - capacity.measured_at > _VALID_FOR_S for capacity in cached[key].values()):
         try:
-            known[key] = measure(hosts, scratch)
+            cached[key] = measure(hosts, scratch)
         except (OSError, RuntimeError, queue.Empty, *messages.UNREADABLE) as error:
-            _log.warning("the links were not measured: %s", error)
+            _log.warning("link capacity could not be measured: %s", error)
             return {}
         with suppress(OSError):
-            write_whole(memory, msgspec.json.encode(known))
-    return known[key]
+            write_whole(cache, msgspec.json.encode(cached))
+    return cached[key]
 
 
 def measure(hosts: Sequence[Host], scratch: Path) -> Capacities:
-    """Each host sends to the next for a moment; what comes in there is what the one can send and the other take."""
+    """Each host in turn sends to the next one. The rate received is what the sender can send and the receiver take."""
     scratch.mkdir(parents=True, exist_ok=True)
     cluster = Cluster(hosts, scratch, scratch.absolute(), sample_hz=0)
     try:
@@ -73,31 +73,31 @@ def _rates(cluster: Cluster, hosts: Sequence[Host]) -> list[LinkRate]:
         job = msgspec.Raw(msgspec.msgpack.encode(order))
         cluster.send(host.name, messages.StartTask(f"link-{host.name}", job, {}, "link"))
     addresses: dict[str, dict[str, str]] = {}
-    found: list[LinkRate] = []
-    deadline = time.monotonic() + _PATIENCE_S + SEND_S * len(hosts)
-    while len(found) < len(hosts):
-        heard = cluster.inbox.get(timeout=max(0.0, deadline - time.monotonic()))
-        if isinstance(heard, Lost):
-            raise RuntimeError(f"the agent of {heard.host} is gone: {heard.detail}")
-        match heard.message:
-            case messages.TaskMessage(task, messages.Bound(own)):
-                addresses[task] = own
+    rates: list[LinkRate] = []
+    deadline = time.monotonic() + _TIMEOUT_S + SEND_S * len(hosts)
+    while len(rates) < len(hosts):
+        received = cluster.inbox.get(timeout=max(0.0, deadline - time.monotonic()))
+        if isinstance(received, AgentClosed):
+            raise RuntimeError(f"lost the agent of {received.host}: {received.detail}")
+        match received.message:
+            case messages.TaskMessage(task, messages.Bound(task_addresses)):
+                addresses[task] = task_addresses
                 if len(addresses) == len(hosts):
-                    _introduce(cluster, hosts, addresses)
+                    _send_peers(cluster, hosts, addresses)
             case messages.TaskMessage(_, messages.Finished(raw)):
-                found.append(msgspec.msgpack.decode(raw, type=LinkRate))
+                rates.append(msgspec.msgpack.decode(raw, type=LinkRate))
             case messages.TaskMessage(task, messages.Failed(line, _)):
                 raise RuntimeError(f"{task}: {line}")
-    return found
+    return rates
 
 
-def _introduce(cluster: Cluster, hosts: Sequence[Host], addresses: Mapping[str, dict[str, str]]) -> None:
+def _send_peers(cluster: Cluster, hosts: Sequence[Host], addresses: Mapping[str, dict[str, str]]) -> None:
     for host in hosts:
         cluster.send(host.name, messages.SendToTask(f"link-{host.name}", messages.Peers(dict(addresses))))
 
 
-def _read(memory: Path) -> dict[str, Capacities]:
+def _read_cache(cache: Path) -> dict[str, Capacities]:
     try:
-        return msgspec.json.decode(memory.read_bytes(), type=dict[str, Capacities])
+        return msgspec.json.decode(cache.read_bytes(), type=dict[str, Capacities])
     except (OSError, *messages.UNREADABLE):
         return {}

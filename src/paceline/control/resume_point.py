@@ -1,4 +1,4 @@
-"""From where a run goes on: the last checkpoint that is whole, and how far each worker had come by then."""
+"""Where a run continues: the last readable checkpoint, and the number of steps of each worker that it includes."""
 
 from pathlib import Path
 
@@ -15,25 +15,27 @@ from paceline.train.checkpoint import update_of
 
 
 class ResumePoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Where training goes on. The default is its beginning."""
+    """Where training continues. The default is the beginning of training."""
 
     checkpoint: str | None = None
     update: int = 0
     steps: dict[str, int] = {}
-    """Steps of each worker that are in the checkpoint's values."""
+    """Steps of each worker that are included in the checkpoint."""
     trained_s: float = 0.0
     run: str | None = None
-    """The run that is continued, if it is another."""
+    """Id of the run that is continued; None for a restart inside the same run."""
 
 
 def resume_point_of(paths: RunPaths) -> ResumePoint:
-    """Where a stored run can go on; StoreError in a line if it cannot."""
+    """Where a stored run can be continued; StoreError if it cannot."""
     result = load_result(paths)
     if result.status not in ("aborted", "failed"):
-        raise StoreError(f"run {paths.id} ended {result.status}: only one that failed or was aborted can be resumed")
+        raise StoreError(
+            f"run {paths.id} ended with status {result.status}: only failed or aborted runs can be resumed"
+        )
     found = last_checkpoint(paths)
     if not found:
-        raise StoreError(f"run {paths.id} left no checkpoint to go on from: make runs with --checkpoint-every")
+        raise StoreError(f"run {paths.id} has no checkpoint to resume from: start runs with --checkpoint-every")
     path, update = found
     run = StoredRun(paths)
     before = (run.first("created") or {}).get("resumed") or {}
@@ -47,7 +49,7 @@ def resume_point_of(paths: RunPaths) -> ResumePoint:
 
 
 def last_checkpoint(paths: RunPaths) -> tuple[Path, int] | None:
-    """The newest that can be read, and its update; a damaged one is passed over."""
+    """The newest readable checkpoint and its update; damaged files are skipped."""
     for path in paths.checkpoints_left():
         try:
             return path, update_of(path)
@@ -57,9 +59,9 @@ def last_checkpoint(paths: RunPaths) -> tuple[Path, int] | None:
 
 
 def steps_until(steps: pl.DataFrame, update: int, before: dict[str, int]) -> dict[str, int]:
-    """How many steps each worker had made by an update, those in the run that this one continues included.
+    """Steps of each worker up to an update, including those of the run that this one continues.
 
-    One made again after a restart counts once.
+    A step repeated after a restart counts once.
     """
     until = steps.filter((pl.col("kind") == "step") & (pl.col("update") <= update))
     made = dict(until.group_by("task").agg(pl.col("step").n_unique()).iter_rows())
@@ -67,5 +69,5 @@ def steps_until(steps: pl.DataFrame, update: int, before: dict[str, int]) -> dic
 
 
 def steps_so_far(paths: RunPaths) -> pl.DataFrame:
-    """Of a run that is under way."""
+    """The steps table of a run in progress."""
     return tables.build(read(paths.journal))[0]

@@ -1,4 +1,7 @@
-"""One planned run, from its hosts to its stored end. The loop here only carries out what the supervisor decides."""
+"""Executes one planned run: opens its hosts, starts its tasks, stores what they send, until the run has ended.
+
+The supervisor decides; the loop here turns messages into events and carries out the supervisor's instructions.
+"""
 
 import secrets
 import signal
@@ -8,9 +11,9 @@ from typing import Any
 import msgspec
 
 from paceline import messages
-from paceline.control import events as words
-from paceline.control.cluster import Cluster, Heard, Lost
-from paceline.control.fault_schedule import Action, Began, Hold, Over, Schedule, Send
+from paceline.control import events as events
+from paceline.control.cluster import AgentClosed, Cluster, Received
+from paceline.control.fault_schedule import Action, FaultBegan, FaultEnded, FaultSchedule, SendSignal, SetCondition
 from paceline.control.ingest import Ingest
 from paceline.control.interrupts import Interrupts
 from paceline.control.link_capacity import capacities
@@ -30,35 +33,43 @@ from paceline.train.context import Job, Outcome
 from paceline.workloads.registry import workload
 from paceline.workloads.user_workload import absolute
 
-_LOOK_EVERY_S = 0.1
+_POLL_EVERY_S = 0.1
 Watch = Callable[[RunState], None]
-"""Called often with the state of the run, by a live view."""
+"""A live view: called about ten times a second with the state of the run."""
 
 
-def restart_policy(plan: RunPlan) -> words.RestartPolicy:
-    """Which tasks may come back alone is a matter of engine and strategy; whether they may is the user's."""
+def restart_policy(plan: RunPlan) -> events.RestartPolicy:
+    """Engine and strategy decide which tasks can be restarted alone; the user decides whether they are."""
     spec = plan.spec
     if spec.on_failure == "fail":
-        return words.RestartPolicy()
-    asked = spec.on_failure == "restart"
-    able = plan.servers and ENGINES[spec.engine].workers_rejoin and (asked or not plan.synchronous)
-    workers = frozenset(place.task for place in plan.workers) if able else frozenset()
-    # The values of all lie in its memory.
-    rooted = {"w0"} if plan.synchronous and plan.transport == "memory" and not spec.backup else set()
-    regroup = workers if asked and plan.trains else frozenset()
-    return words.RestartPolicy(rejoin=workers - rooted, whole=asked, regroup=regroup, restarts=spec.restarts)
+        return events.RestartPolicy()
+    restart_requested = spec.on_failure == "restart"
+    workers_can_rejoin = (
+        plan.servers and ENGINES[spec.engine].workers_rejoin and (restart_requested or not plan.synchronous)
+    )
+    workers = frozenset(place.task for place in plan.workers) if workers_can_rejoin else frozenset()
+    # All workers read the parameter values in the chief's shared memory, so it cannot be replaced alone.
+    not_alone = {"w0"} if plan.synchronous and plan.transport == "memory" and not spec.backup else set()
+    reassignable = workers if restart_requested and plan.trains else frozenset()
+    return events.RestartPolicy(
+        rejoin=workers - not_alone,
+        all_tasks=restart_requested,
+        reassignable=reassignable,
+        max_restarts=spec.restarts,
+    )
 
 
 def host_requests(plan: RunPlan) -> list[HostRequest]:
     return [
         HostRequest(
-            name=most.host,
-            link_bits_s=most.link_bits_s,
-            latency_s=most.latency_s,
-            cpus=most.cpus,
-            faults=frozenset(one.kind for one in plan.spec.fault if one.host == most.host) & {"cut", "limit", "slow"},
+            name=limits.host,
+            link_bits_s=limits.link_bits_s,
+            latency_s=limits.latency_s,
+            cpus=limits.cpus,
+            faults=frozenset(fault.kind for fault in plan.spec.fault if fault.host == limits.host)
+            & {"cut", "limit", "slow"},
         )
-        for most in plan.limits
+        for limits in plan.limits
     ]
 
 
@@ -70,8 +81,8 @@ def execute(
     watch: Watch,
     interrupts: Interrupts,
     start: ResumePoint = ResumePoint(),  # noqa: B008  # frozen
-) -> words.End:
-    """Run it; however it ends, nothing is left running and the end is in the run's events."""
+) -> events.End:
+    """Execute the run. However it ends, no process is left and its end is stored as an event."""
     token = f"{writer.paths.id[-12:]}-{secrets.token_hex(3)}".strip("-")
     with kind.open(token, host_requests(plan)) as hosts:
         if kind.has_links:
@@ -79,18 +90,18 @@ def execute(
                 writer.event("link", host=host, **msgspec.to_builtins(link))
         sample_hz = plan.spec.sample_hz if plan.spec.record else 0
         cluster = Cluster(hosts, writer.paths.logs, writer.paths.spool.absolute(), sample_hz, AGENT_LEASE_S)
-        conductor = RunController(plan, kind, data, writer, cluster, hosts, start)
+        controller = RunController(plan, kind, data, writer, cluster, hosts, start)
         try:
-            end = conductor.conduct(interrupts, watch)
+            end = controller.run(interrupts, watch)
         finally:
             cluster.close()
-            conductor.drain()
+            controller.drain()
     writer.event("ended", status=end.status, reason=end.reason)
     return end
 
 
 class RunController:
-    """Turns messages into events, and instructions into messages."""
+    """The control loop of one run: messages become events, instructions become messages."""
 
     def __init__(
         self,
@@ -105,111 +116,111 @@ class RunController:
         self._plan, self._kind, self._data, self._writer, self._cluster = plan, kind, data, writer, cluster
         self._address = {host.name: host.address for host in hosts}
         self._hosts = {host.name: host for host in hosts}
-        self._faults = Schedule.of(plan)
-        self._home = {place.task: place.host for place in plan.places}
+        self._faults = FaultSchedule.of(plan)
+        self._task_hosts = {place.task: place.host for place in plan.places}
         self._clock_offset: dict[str, int] = {}
         self._cores = 1
-        self._collector = Ingest(writer, RunState(writer.paths.id, plan))
-        # A host with little CPU takes as much longer to load a framework.
-        slowness = 1 / min(1.0, *(most.cpus or 1.0 for most in plan.limits))
+        self._ingest = Ingest(writer, RunState(writer.paths.id, plan))
+        # A host with a fraction of a core takes that much longer to load a framework.
+        slowness = 1 / min(1.0, *(limits.cpus or 1.0 for limits in plan.limits))
         startup_s = STARTUP_DEADLINE_S * slowness
         self._policy = restart_policy(plan)
-        self._supervisor = Supervisor(plan.layout.hosts, self._home, writer.now_s(), startup_s, self._policy)
-        self._vigil = LivenessMonitor(plan, cluster, writer, startup_s, slowness)
-        self._start = self._first_start = start
+        self._supervisor = Supervisor(plan.layout.hosts, self._task_hosts, writer.now_s(), startup_s, self._policy)
+        self._liveness = LivenessMonitor(plan, cluster, writer, startup_s, slowness)
+        self._start = self._initial_start = start
         self._secrets = ENGINES[plan.spec.engine].new_secrets()
-        self._end: words.End | None = None
+        self._end: events.End | None = None
 
-    def conduct(self, interrupts: Interrupts, watch: Watch) -> words.End:
-        look_s = 0.0
+    def run(self, interrupts: Interrupts, watch: Watch) -> events.End:
+        poll_s = 0.0
         while self._end is None:
-            left_s = look_s - self._writer.now_s()
-            if left_s <= 0:
-                self._look_around(interrupts)
-                watch(self._collector.moment)
-                # However much is heard in between: looking takes as long as listening does.
-                look_s = self._writer.now_s() + _LOOK_EVERY_S
-            elif heard := self._cluster.next(within_s=left_s):
-                self._hear(heard)
-            # At every turn: what comes last, the final parameters, may find no room.
+            wait_s = poll_s - self._writer.now_s()
+            if wait_s <= 0:
+                self._poll(interrupts)
+                watch(self._ingest.state)
+                # Counted from the end of the poll: however many messages arrive, polls must not take all the time.
+                poll_s = self._writer.now_s() + _POLL_EVERY_S
+            elif received := self._cluster.next(timeout_s=wait_s):
+                self._handle(received)
+            # Checked after each message: the final parameters, which arrive last, may not fit on the disk.
             if self._writer.trouble:
-                self._decide(words.StoreLost(self._writer.trouble))
-        watch(self._collector.moment)
+                self._decide(events.StoreLost(self._writer.trouble))
+        watch(self._ingest.state)
         return self._end
 
-    def _look_around(self, interrupts: Interrupts) -> None:
-        """For what nobody says: the user's wish, silence, faults that are due, deadlines."""
-        for _ in range(interrupts.take()):
-            self._cause(self._faults.end())  # Who is frozen could not hear that it is to halt.
-            self._decide(words.Interrupted())
-        for event in self._vigil.look(self._writer.now_s()):
+    def _poll(self, interrupts: Interrupts) -> None:
+        """Handle what no message announces: Ctrl-C, silent agents, due faults, deadlines."""
+        for _ in range(interrupts.take_new()):
+            self._apply_faults(self._faults.end())  # Undo faults first: a stopped task cannot receive Halt.
+            self._decide(events.Interrupted())
+        for event in self._liveness.check(self._writer.now_s()):
             self._decide(event)
-        if (moment := self._collector.moment).stage == "training":
-            self._cause(self._faults.due(moment.update, moment.elapsed_s))
-        self._decide(words.Tick())
+        if (state := self._ingest.state).stage == "training":
+            self._apply_faults(self._faults.due(state.update, state.elapsed_s))
+        self._decide(events.Tick())
 
     def drain(self) -> None:
-        """What agents still sent while they were closing: the last records and logs."""
+        """Store the last records and logs that agents sent while they were closing."""
         while not self._cluster.inbox.empty():
-            self._hear(self._cluster.inbox.get())
-        self._collector.close()
+            self._handle(self._cluster.inbox.get())
+        self._ingest.close()
 
-    def _hear(self, heard: Heard | Lost) -> None:
-        if isinstance(heard, Lost):
-            self._vigil.lost(heard.host)
-            self._decide(words.AgentLost(heard.host, heard.detail))
+    def _handle(self, received: Received | AgentClosed) -> None:
+        if isinstance(received, AgentClosed):
+            self._liveness.lost(received.host)
+            self._decide(events.AgentLost(received.host, received.detail))
             return
-        if why := invalid_reason(heard.host, heard.message, self._home):
-            self._decide(words.AgentLost(heard.host, why))
+        if why := invalid_reason(received.host, received.message, self._task_hosts):
+            self._decide(events.AgentLost(received.host, why))
             return
-        match heard.message:
+        match received.message:
             case messages.Records() as message:
-                self._vigil.recorded(message.task, self._collector.records(message))
+                self._liveness.recorded(message.task, self._ingest.records(message))
             case messages.Busy() as message:
-                self._vigil.aside(message)
+                self._liveness.busy(message)
             case messages.Stacks() as message:
-                self._vigil.stacks(message)
+                self._liveness.stacks(message)
             case messages.Samples() as message:
-                self._collector.samples(heard.host, message)
+                self._ingest.samples(received.host, message)
             case messages.Log() as message:
-                self._collector.log(message)
+                self._ingest.log(message)
             case messages.Hello() as message:
-                self._join(heard.host, message)
+                self._join(received.host, message)
             case messages.TaskStarted(task, pid):
-                self._writer.event("started", task=task, host=heard.host, pid=pid)
+                self._writer.event("started", task=task, host=received.host, pid=pid)
             case messages.TaskExited(task, code, _, oom):
-                self._writer.event("exited", task=task, host=heard.host, code=code, oom=oom)
-                self._vigil.exited(task)
-                self._decide(words.TaskExited(task, code, oom))
-            case messages.TaskMessage(task, said):
-                self._hear_task(task, said)
+                self._writer.event("exited", task=task, host=received.host, code=code, oom=oom)
+                self._liveness.exited(task)
+                self._decide(events.TaskExited(task, code, oom))
+            case messages.TaskMessage(task, message):
+                self._handle_task(task, message)
 
-    def _hear_task(self, task: str, said: messages.FromTask) -> None:
-        match said:
+    def _handle_task(self, task: str, message: messages.FromTask) -> None:
+        match message:
             case messages.Bound(addresses):
-                self._decide(words.TaskBound(task, addresses))
+                self._decide(events.TaskBound(task, addresses))
             case messages.Ready():
                 self._writer.event("ready", task=task)
-                self._decide(words.TaskReady(task))
+                self._decide(events.TaskReady(task))
             case messages.Finished(raw):
                 outcome = msgspec.msgpack.decode(raw, type=Outcome)
                 self._writer.event("finished", task=task, **self._on_run_clock(task, outcome))
-                self._vigil.done(task)
-                self._decide(words.TaskFinished(task, outcome))
+                self._liveness.done(task)
+                self._decide(events.TaskFinished(task, outcome))
             case messages.Failed(line, traceback):
                 self._writer.event("failed", task=task, line=line, traceback=traceback)
-                self._decide(words.TaskFailed(task, line))
+                self._decide(events.TaskFailed(task, line))
             case messages.Disconnected(line):
-                self._decide(words.TaskDisconnected(task, line))
+                self._decide(events.TaskDisconnected(task, line))
             case messages.Attached() as message:
-                self._collector.attached(task, message)
+                self._ingest.attached(task, message)
 
     def _join(self, host: str, hello: messages.Hello) -> None:
         if self._supervisor.ended:
             return
         clock = self._cluster.measure_clock(host)
         if clock is None:
-            self._decide(words.AgentLost(host, "it does not answer pings"))
+            self._decide(events.AgentLost(host, "no answer to pings"))
             return
         self._cores = hello.cores
         self._clock_offset[host] = clock.offset_ns - self._writer.zero_ns
@@ -224,97 +235,100 @@ class RunController:
             clock_offset_ns=clock.offset_ns,
             clock_uncertainty_ns=clock.uncertainty_ns,
         )
-        self._vigil.joined(host)
-        self._decide(words.AgentJoined(host))
+        self._liveness.joined(host)
+        self._decide(events.AgentJoined(host))
 
-    def _decide(self, event: words.Event) -> None:
+    def _decide(self, event: events.Event) -> None:
         for instruction in self._supervisor.handle(event, self._writer.now_s()):
             self._carry_out(instruction)
 
-    def _carry_out(self, instruction: words.Instruction) -> None:
+    def _carry_out(self, instruction: events.Instruction) -> None:
         match instruction:
-            case words.StartTasks():
+            case events.StartTasks():
                 self._start_tasks(instruction)
-            case words.SendPeers(tasks, addresses):
-                own = {task: {messages.HOST: self._address[host]} for task, host in self._home.items()}
-                self._tell(tasks, messages.Peers({task: own[task] | more for task, more in addresses.items()}))
-            case words.OpenBarrier(tasks, attempt):
-                self._tell(tasks, messages.Go())
-                self._vigil.opened(tasks)
+            case events.SendPeers(tasks, addresses):
+                own = {task: {messages.HOST: self._address[host]} for task, host in self._task_hosts.items()}
+                self._send_to_tasks(tasks, messages.Peers({task: own[task] | more for task, more in addresses.items()}))
+            case events.OpenBarrier(tasks, attempt):
+                self._send_to_tasks(tasks, messages.Go())
+                self._liveness.opened(tasks)
                 if attempt:
                     self._writer.event("back", tasks=tasks)
                 else:
                     self._writer.event("go")
-                    self._collector.moment.open()
-            case words.AskToHalt(tasks):
-                self._tell(tasks, messages.Halt())
-            case words.DisconnectTasks(tasks):
-                self._tell(tasks, messages.Disconnect())
-                self._vigil.recalled(tasks)
-            case words.KillTasks(tasks):
+                    self._ingest.state.open()
+            case events.AskToHalt(tasks):
+                self._send_to_tasks(tasks, messages.Halt())
+            case events.DisconnectTasks(tasks):
+                self._send_to_tasks(tasks, messages.Disconnect())
+                self._liveness.disconnected(tasks)
+            case events.KillTasks(tasks):
                 for task in tasks:
-                    self._cluster.send(self._home[task], messages.Signal(task, signal.SIGKILL))
-            case words.RecordIncident(what, task, host):
+                    self._cluster.send(self._task_hosts[task], messages.Signal(task, signal.SIGKILL))
+            case events.RecordIncident(what, task, host):
                 self._writer.event("incident", what=what, task=task, host=host)
-                self._collector.moment.incidents += 1
-            case words.End():
+                self._ingest.state.incidents += 1
+            case events.End():
                 self._end = instruction
-                self._collector.moment.end(instruction.status)
+                self._ingest.state.end(instruction.status)
 
-    def _start_tasks(self, order: words.StartTasks) -> None:
+    def _start_tasks(self, order: events.StartTasks) -> None:
         if order.attempt:
-            self._writer.event("restarting", tasks=order.tasks, attempt=order.attempt, whole=order.whole)
-        if order.attempt and order.whole:
-            self._go_back()
+            self._writer.event("restarting", tasks=order.tasks, attempt=order.attempt, whole=order.all_tasks)
+        if order.attempt and order.all_tasks:
+            self._restore_checkpoint()
         for task in order.tasks:
-            job = self._job(task, returns=not order.whole)
+            job = self._job(task, rejoins=not order.all_tasks)
             if not order.attempt:
-                self._writer.add(TaskAdded(task, self._home[task]))
+                self._writer.add(TaskAdded(task, self._task_hosts[task]))
                 self._writer.event("assigned", task=task, threads=job.threads)
             raw = msgspec.Raw(msgspec.msgpack.encode(job))
-            if task in order.stranded:
-                self._tell((task,), messages.Reassign(raw))
+            if task in order.disconnected:
+                self._send_to_tasks((task,), messages.Reassign(raw))
                 continue
-            self._cluster.send(self._home[task], messages.StartTask(task, raw, ENGINES[job.engine].env))
+            self._cluster.send(self._task_hosts[task], messages.StartTask(task, raw, ENGINES[job.engine].env))
 
-    def _go_back(self) -> None:
-        """All start again, from the last checkpoint; where there is none, from where they started."""
-        moment, found = self._collector.moment, last_checkpoint(self._writer.paths)
-        # Checkpoints of the run that this one continues lie with that run.
-        self._start = self._first_start
+    def _restore_checkpoint(self) -> None:
+        """Let all tasks continue from the last checkpoint, or from where the run started if there is none."""
+        state, found = self._ingest.state, last_checkpoint(self._writer.paths)
+        # The checkpoint of a resumed run is in the directory of the run that it continues.
+        self._start = self._initial_start
         if found:
             path, update = found
-            steps = steps_until(steps_so_far(self._writer.paths), update, self._first_start.steps)
+            steps = steps_until(steps_so_far(self._writer.paths), update, self._initial_start.steps)
             self._start = ResumePoint(checkpoint=str(path.absolute()), update=update, steps=steps)
-        lost = max(0, moment.update - self._start.update)
+        lost = max(0, state.update - self._start.update)
         self._writer.event("restored", update=self._start.update, lost=lost, taints=True)
-        what = f"all tasks go back to update {self._start.update}: {lost} updates are lost and made again"
-        self._carry_out(words.RecordIncident(what))
+        what = f"all tasks restart from update {self._start.update}: {lost} updates are lost and repeated"
+        self._carry_out(events.RecordIncident(what))
 
-    def _cause(self, actions: list[Action]) -> None:
-        """Faults that were asked for."""
+    def _apply_faults(self, actions: list[Action]) -> None:
+        """Carry out actions of injected faults."""
         for action in actions:
             match action:
-                case Began(fault) | Over(fault):
-                    name, home = "fault" if isinstance(action, Began) else "fault-over", self._home.get(fault.target)
+                case FaultBegan(fault) | FaultEnded(fault):
+                    name, home = (
+                        "fault" if isinstance(action, FaultBegan) else "fault-over",
+                        self._task_hosts.get(fault.target),
+                    )
                     self._writer.event(name, what=str(fault), task=fault.task, host=fault.host or home)
-                case Send(task, number):
-                    self._cluster.send(self._home[task], messages.Signal(task, number))
-                case Hold(host, condition):
-                    self._hosts[host].hold_to(condition)
+                case SendSignal(task, number):
+                    self._cluster.send(self._task_hosts[task], messages.Signal(task, number))
+                case SetCondition(host, condition):
+                    self._hosts[host].apply_condition(condition)
 
-    def _tell(self, tasks: tuple[str, ...], message: messages.ToTask) -> None:
+    def _send_to_tasks(self, tasks: tuple[str, ...], message: messages.ToTask) -> None:
         for task in tasks:
-            self._cluster.send(self._home[task], messages.SendToTask(task, message))
+            self._cluster.send(self._task_hosts[task], messages.SendToTask(task, message))
 
-    def _job(self, task: str, *, returns: bool) -> Job:
-        """`returns`: the others are at work, and it comes back to them."""
+    def _job(self, task: str, *, rejoins: bool) -> Job:
+        """The job of a task. `rejoins`: it is restarted alone while the other tasks continue."""
         plan, spec = self._plan, self._plan.spec
         place = next(place for place in plan.places if place.task == task)
         server_secrets, worker_secrets = self._secrets
         work = workload(spec.workload, plan.size)
-        moment = self._collector.moment
-        came_to = moment.workers[task].next_step if returns and task in moment.workers else 0
+        state = self._ingest.state
+        next_step = state.workers[task].next_step if rejoins and task in state.workers else 0
         return Job(
             run=self._writer.paths.id,
             task=task,
@@ -347,23 +361,23 @@ class RunController:
             secrets=server_secrets if place.role == "ps" else worker_secrets,
             backup=spec.backup,
             restore=self._start.checkpoint,
-            first_step=max(came_to, self._start.steps.get(task, 0)),
-            trained_s=self._first_start.trained_s + moment.elapsed_s,
-            regroups=task in self._policy.regroup,
+            first_step=max(next_step, self._start.steps.get(task, 0)),
+            trained_s=self._initial_start.trained_s + state.elapsed_s,
+            reassignable=task in self._policy.reassignable,
         )
 
     def _fair_threads(self, host: str) -> int:
-        """An even share of the cores for each worker that competes for them."""
+        """Threads for a worker on `host`: an equal share of the cores among the workers that compete for them."""
         workers = self._plan.workers
-        mine = sum(worker.host == host for worker in workers) or 1
-        machine_share = self._cores // (len(workers) if self._kind.shares_one_machine else mine)
-        cpus = next(most.cpus for most in self._plan.limits if most.host == host)
-        host_share = int((cpus or self._cores) // mine)
-        most = workload(self._plan.spec.workload, self._plan.size).most_threads or self._cores
-        return max(1, min(machine_share, host_share, most))
+        workers_on_host = sum(worker.host == host for worker in workers) or 1
+        machine_share = self._cores // (len(workers) if self._kind.shares_one_machine else workers_on_host)
+        cpus = next(limits.cpus for limits in self._plan.limits if limits.host == host)
+        host_share = int((cpus or self._cores) // workers_on_host)
+        limits = workload(self._plan.spec.workload, self._plan.size).most_threads or self._cores
+        return max(1, min(machine_share, host_share, limits))
 
     def _on_run_clock(self, task: str, outcome: Outcome) -> dict[str, Any]:
-        offset = self._clock_offset[self._home[task]]
+        offset = self._clock_offset[self._task_hosts[task]]
         fields: dict[str, Any] = msgspec.to_builtins(outcome)
         for name in ("started", "ended", "reached"):
             moment_ns = fields.pop(f"{name}_ns")

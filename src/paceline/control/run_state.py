@@ -1,4 +1,4 @@
-"""The state of a run at this moment, for whoever shows it: plain numbers, kept up to date by the collector."""
+"""The current state of a run as plain numbers, for the live view and the live metrics. `Ingest` keeps it up to date."""
 
 import copy
 from collections import deque
@@ -13,31 +13,30 @@ from paceline.recording.recorder import EVAL, PHASES, STEP, Kind, clock_ns
 from paceline.recording.rows import of_kind, spent_ns
 from paceline.store.result import Status
 
-_TIMED = {kind.name.lower(): int(kind) for kind in (*PHASES, Kind.FUSED)}
+_TIMED_KINDS = {kind.name.lower(): int(kind) for kind in (*PHASES, Kind.FUSED)}
 _WINDOW_S = 2.0
 STALENESS_BOUNDS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
-"""Updates of others that a step may have missed, as upper ends of the classes steps are counted in."""
+"""Upper bounds of the staleness histogram: updates by other workers between a worker's pull and its push."""
 _BOUNDS = np.array(STALENESS_BOUNDS)
 
 
 class WorkerState(msgspec.Struct):
-    """Its dictionaries and tuples are replaced and never changed, so that a copy stays as it was."""
+    """State of one worker. Its dictionaries and tuples are replaced, never modified, so shallow copies stay valid."""
 
     task: str
     host: str
     steps: int = 0
     next_step: int = 0
-    """The number of the step that comes after the last one told of; after a restart from a checkpoint, steps made
-    again count again, but not here."""
+    """Number of the step after the last one reported. Unlike `steps`, it does not count repeated steps twice."""
     update: int = 0
     loss: float = float("nan")
     steps_per_s: float = 0.0
     phases: dict[str, float] = {}
-    """Share of the last records' time, by phase."""
+    """Share of the time of the most recent records, by phase."""
     phase_s: dict[str, float] = {}
-    """Seconds so far, by phase, without traced steps and the final evaluation: they are not in the result either."""
+    """Seconds so far, by phase. Traced steps and the final evaluation are left out, as in the result."""
     staleness_counts: tuple[int, ...] = (0,) * (len(STALENESS_BOUNDS) + 1)
-    """Steps so far up to each of STALENESS_BOUNDS and above the one before; the last are those above all."""
+    """Histogram of steps by staleness; the last class is above all STALENESS_BOUNDS."""
     staleness_sum: int = 0
 
 
@@ -51,7 +50,7 @@ class HostState(msgspec.Struct):
 
 
 class RunState:
-    """Everything a live view needs of one run."""
+    """Everything that a live view shows of one run."""
 
     def __init__(self, run: str, plan: RunPlan) -> None:
         self.run, self.plan = run, plan
@@ -59,13 +58,13 @@ class RunState:
         self.opened_ns: int | None = None
         self.ended_ns: int | None = None
         self.status: Status | None = None
-        """How the run ended, once it has."""
+        """Status of the run after its end; None before."""
         self.incidents = 0
         self.evaluation: tuple[int, float, float] | None = None
         """(update, loss, accuracy) of the last evaluation."""
         self.workers = {place.task: WorkerState(place.task, place.host) for place in plan.workers}
         self.hosts = {host: HostState(host) for host in plan.layout.hosts}
-        self._pace: dict[str, deque[tuple[int, int]]] = {task: deque() for task in self.workers}
+        self._step_counts: dict[str, deque[tuple[int, int]]] = {task: deque() for task in self.workers}
         self._samples: dict[str, deque[HostSample]] = {host: deque() for host in self.hosts}
 
     def open(self) -> None:
@@ -74,8 +73,8 @@ class RunState:
     def end(self, status: Status) -> None:
         self.stage, self.status, self.ended_ns = "ended", status, clock_ns()
 
-    def still(self) -> "RunState":
-        """A copy that no more records and samples reach: another thread may read it."""
+    def snapshot(self) -> "RunState":
+        """A copy that later records and samples do not change, for readers in other threads."""
         other = copy.copy(self)
         other.workers = {task: copy.copy(worker) for task, worker in self.workers.items()}
         other.hosts = {name: copy.copy(host) for name, host in self.hosts.items()}
@@ -91,8 +90,8 @@ class RunState:
 
     @property
     def updates_per_s(self) -> float:
-        paces = [worker.steps_per_s for worker in self.workers.values()]
-        return sum(paces) / len(paces) if self.plan.synchronous else sum(paces)
+        rates = [worker.steps_per_s for worker in self.workers.values()]
+        return sum(rates) / len(rates) if self.plan.synchronous else sum(rates)
 
     def add_records(self, task: str, records: np.ndarray) -> None:
         worker = self.workers.get(task)
@@ -104,12 +103,12 @@ class RunState:
             worker.steps += len(steps)
             worker.next_step = int(last["step"]) + 1
             worker.update, worker.loss = int(last["update"]), float(last["value"])
-            self._set_pace(worker, steps)
+            self._set_steps_per_s(worker, steps)
             _count_staleness(worker, steps["staleness"])
         seconds = _seconds(records)
         worker.phases = _shares(seconds)
         plain = records["flags"] == 0
-        worker.phase_s = _added(worker.phase_s, seconds if plain.all() else _seconds(records[plain]))
+        worker.phase_s = _add(worker.phase_s, seconds if plain.all() else _seconds(records[plain]))
         if len(evaluations):
             last = evaluations[-1]
             self.evaluation = (int(last["update"]), float(last["value"]), float(last["value2"]))
@@ -123,33 +122,33 @@ class RunState:
             recent.popleft()
         first, last = recent[0], recent[-1]
         seconds = (last.t_ns - first.t_ns) / 1e9
-        moment = self.hosts[host]
-        moment.last = last
-        moment.memory_mb = last.memory_bytes / 1e6
+        state = self.hosts[host]
+        state.last = last
+        state.memory_mb = last.memory_bytes / 1e6
         if seconds > 0:
-            moment.cpu_cores = (last.cpu_s - first.cpu_s) / seconds
-            moment.external_mb_s = _moved(first.external, last.external) / seconds / 1e6
-            moment.loopback_mb_s = (last.loopback.rx_bytes - first.loopback.rx_bytes) / seconds / 1e6
+            state.cpu_cores = (last.cpu_s - first.cpu_s) / seconds
+            state.external_mb_s = _bytes_moved(first.external, last.external) / seconds / 1e6
+            state.loopback_mb_s = (last.loopback.rx_bytes - first.loopback.rx_bytes) / seconds / 1e6
 
-    def _set_pace(self, worker: WorkerState, steps: np.ndarray) -> None:
-        pace, end_ns = self._pace[worker.task], int(steps[-1]["end_ns"])
-        if not pace:
-            pace.append((int(steps[0]["start_ns"]), worker.steps - len(steps)))
-        pace.append((end_ns, worker.steps))
-        while len(pace) > 2 and end_ns - pace[0][0] > _WINDOW_S * 1e9:
-            pace.popleft()
-        elapsed = (end_ns - pace[0][0]) / 1e9
+    def _set_steps_per_s(self, worker: WorkerState, steps: np.ndarray) -> None:
+        counts, end_ns = self._step_counts[worker.task], int(steps[-1]["end_ns"])
+        if not counts:
+            counts.append((int(steps[0]["start_ns"]), worker.steps - len(steps)))
+        counts.append((end_ns, worker.steps))
+        while len(counts) > 2 and end_ns - counts[0][0] > _WINDOW_S * 1e9:
+            counts.popleft()
+        elapsed = (end_ns - counts[0][0]) / 1e9
         if elapsed > 0:
-            worker.steps_per_s = (worker.steps - pace[0][1]) / elapsed
+            worker.steps_per_s = (worker.steps - counts[0][1]) / elapsed
 
 
-def _moved(first: object, last: object) -> int:
-    return sum(getattr(last, way) - getattr(first, way) for way in ("rx_bytes", "tx_bytes"))
+def _bytes_moved(first: object, last: object) -> int:
+    return sum(getattr(last, direction) - getattr(first, direction) for direction in ("rx_bytes", "tx_bytes"))
 
 
 def _seconds(records: np.ndarray) -> dict[str, float]:
     by_kind = spent_ns(records).tolist()
-    return {name: by_kind[kind] / 1e9 for name, kind in _TIMED.items() if by_kind[kind]}
+    return {name: by_kind[kind] / 1e9 for name, kind in _TIMED_KINDS.items() if by_kind[kind]}
 
 
 def _shares(seconds: dict[str, float]) -> dict[str, float]:
@@ -157,12 +156,12 @@ def _shares(seconds: dict[str, float]) -> dict[str, float]:
     return {phase: spent / total for phase, spent in seconds.items()}
 
 
-def _added(before: dict[str, float], more: dict[str, float]) -> dict[str, float]:
+def _add(before: dict[str, float], more: dict[str, float]) -> dict[str, float]:
     return before | {phase: before.get(phase, 0.0) + seconds for phase, seconds in more.items()}
 
 
 def _count_staleness(worker: WorkerState, staleness: np.ndarray) -> None:
-    told = staleness[staleness >= 0]
-    classes = np.bincount(np.searchsorted(_BOUNDS, told), minlength=len(STALENESS_BOUNDS) + 1)
+    known = staleness[staleness >= 0]
+    classes = np.bincount(np.searchsorted(_BOUNDS, known), minlength=len(STALENESS_BOUNDS) + 1)
     worker.staleness_counts = tuple(int(n) + before for n, before in zip(classes, worker.staleness_counts, strict=True))
-    worker.staleness_sum += int(told.sum())
+    worker.staleness_sum += int(known.sum())

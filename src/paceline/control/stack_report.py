@@ -1,4 +1,4 @@
-"""Where stuck tasks are, and which of them is the odd one out: what faulthandler wrote in, a table out. Pure."""
+"""Reads the stacks of stuck tasks (text written by faulthandler) and finds the task that causes the stall. Pure."""
 
 import re
 from collections import Counter
@@ -22,8 +22,8 @@ class Frame(msgspec.Struct, frozen=True):
     function: str
 
     @property
-    def is_own(self) -> bool:
-        """Paceline's or the user's, and not a library's."""
+    def is_user_or_paceline(self) -> bool:
+        """Whether the frame is in Paceline's or the user's code, not in a library."""
         if "/paceline/" in self.file:
             return True
         return not ("-packages/" in self.file or "/lib/python" in self.file or self.file.startswith("<"))
@@ -33,41 +33,41 @@ class Frame(msgspec.Struct, frozen=True):
         return f"{'paceline/' if ours else ''}{inside if ours else self.file}:{self.line} {self.function}"
 
 
-class Found(msgspec.Struct, frozen=True):
-    """One task as it was found."""
+class TaskStacks(msgspec.Struct, frozen=True):
+    """The state of one task when its stacks were requested."""
 
     task: str
     host: str
     state: str
-    """Of its process, e.g. sleeping, stopped."""
+    """State of its process as the kernel reports it, e.g. sleeping, stopped."""
     text: str = ""
-    """All its threads, as faulthandler tells them; empty if it did not answer."""
+    """Stacks of all its threads as faulthandler writes them; empty if the task did not answer."""
     progress: Progress | None = None
-    """None of what makes no steps."""
+    """None for a parameter server, which makes no steps."""
 
     @property
     def is_worker(self) -> bool:
         return self.progress is not None
 
     @property
-    def place(self) -> Frame | None:
-        """The innermost frame of the main thread that is not a library's."""
+    def location(self) -> Frame | None:
+        """The innermost frame of the main thread that is not in a library."""
         frames = main_thread(self.text)
-        return next((frame for frame in frames if frame.is_own), frames[0] if frames else None)
+        return next((frame for frame in frames if frame.is_user_or_paceline), frames[0] if frames else None)
 
     @property
-    def answers(self) -> bool:
-        return self.place is not None and self.state not in _STOPPED
+    def responds(self) -> bool:
+        return self.location is not None and self.state not in _STOPPED
 
     @property
-    def how(self) -> str:
-        """What it does, in words."""
+    def activity(self) -> str:
+        """What the task is doing, for a person to read."""
         letter = f", state {_LETTERS[self.state]}" if self.state in _LETTERS else ""
-        return f"at {self.place}" if self.answers else f"does not answer: {self.state}{letter}"
+        return f"at {self.location}" if self.responds else f"does not answer: {self.state}{letter}"
 
 
 def main_thread(text: str) -> list[Frame]:
-    """Its frames, innermost first. faulthandler begins with the newest thread, so the main one is the last."""
+    """Frames of the main thread, innermost first. faulthandler writes the newest thread first and the main one last."""
     frames: list[Frame] = []
     for line in text.splitlines():
         if _THREAD.match(line):
@@ -77,73 +77,97 @@ def main_thread(text: str) -> list[Frame]:
     return frames
 
 
-def odd_one_out(found: Sequence[Found], late: Sequence[str], *, everyone: bool) -> Found | None:
-    """Who is to blame: who does not answer; else who alone makes no progress; else who alone is somewhere else.
+def odd_one_out(tasks: Sequence[TaskStacks], late: Sequence[str], *, everyone: bool) -> TaskStacks | None:
+    """The task that causes the stall, or None if no task differs from the others.
 
-    None if that does not tell them apart.
+    It is a task that does not respond; else the only one without progress; else the only worker that is in another
+    function than all other workers.
     """
-    silent = [one for one in found if not one.answers]
+    silent = [task_stacks for task_stacks in tasks if not task_stacks.responds]
     if silent:
-        # Stopped says more than late: a slow host may take its time.
-        return min(silent, key=lambda one: one.state not in _STOPPED)
+        # A stopped process is a surer sign than a late answer, which a slow host may give too.
+        return min(silent, key=lambda task_stacks: task_stacks.state not in _STOPPED)
     if not everyone:
-        return next((one for one in found if one.task in late), None)
-    workers = [one for one in found if one.is_worker]
-    return _alone(workers) or _alone([one for one in found if not one.is_worker])
+        return next((task_stacks for task_stacks in tasks if task_stacks.task in late), None)
+    workers = [task_stacks for task_stacks in tasks if task_stacks.is_worker]
+    return _only_one_elsewhere(workers) or _only_one_elsewhere(
+        [task_stacks for task_stacks in tasks if not task_stacks.is_worker]
+    )
 
 
-def _alone(peers: Sequence[Found]) -> Found | None:
-    """Who is where no other is, while the others are together; of two, who does not wait in an engine."""
-    by_place = Counter(_whereabouts(one) for one in peers)
-    lonely = [one for one in peers if by_place[_whereabouts(one)] == 1]
+def _only_one_elsewhere(peers: Sequence[TaskStacks]) -> TaskStacks | None:
+    """The only task in another function than all others; of two tasks, the one that is not waiting in an engine."""
+    by_place = Counter(_function_of(task_stacks) for task_stacks in peers)
+    alone = [task_stacks for task_stacks in peers if by_place[_function_of(task_stacks)] == 1]
     if len(peers) > 2:
-        return lonely[0] if len(lonely) == 1 else None
-    outside = [one for one in lonely if one.place and _ENGINES not in one.place.file]
+        return alone[0] if len(alone) == 1 else None
+    outside = [
+        task_stacks for task_stacks in alone if task_stacks.location and _ENGINES not in task_stacks.location.file
+    ]
     return outside[0] if len(outside) == 1 and len(peers) == 2 else None
 
 
-def _whereabouts(one: Found) -> tuple[str, str]:
-    return (one.place.file, one.place.function) if one.place else ("", "")
+def _function_of(task_stacks: TaskStacks) -> tuple[str, str]:
+    return (task_stacks.location.file, task_stacks.location.function) if task_stacks.location else ("", "")
 
 
-def in_a_line(found: Sequence[Found], odd: Found | None, late: Sequence[str], for_s: float) -> str:
-    """For the run's record."""
+def summary_line(tasks: Sequence[TaskStacks], odd: TaskStacks | None, late: Sequence[str], for_s: float) -> str:
+    """One line for the run's incident and reason."""
     if odd:
         last = f"{_last_step(odd)}, " if odd.progress else ""
-        return f"{odd.task} on {odd.host} is stuck: {last}no progress for {for_s:.0f} s, {odd.how}"
-    places = Counter(str(one.place) for one in found if one.is_worker and one.place)
+        return f"{odd.task} on {odd.host} is stuck: {last}no progress for {for_s:.0f} s, {odd.activity}"
+    places = Counter(
+        str(task_stacks.location) for task_stacks in tasks if task_stacks.is_worker and task_stacks.location
+    )
     where = f", most of them at {places.most_common(1)[0][0]}" if len(late) > 1 and places else ""
-    return f"no progress for {for_s:.0f} s: {', '.join(late)}{where}; no task is the odd one out"
+    return f"no progress for {for_s:.0f} s: {', '.join(late)}{where}; the stacks do not show which task causes it"
 
 
-def table(found: Sequence[Found], odd: Found | None) -> str:
-    rows = [("", "task", "host", "process", "last step", "seconds since", "innermost own frame")]
-    for one in found:
-        step, since = (_last_step(one), f"{one.progress.since_s:.1f}") if one.progress else ("-", "-")
-        place = str(one.place) if one.answers else one.how
-        rows.append(("->" if one is odd else "", one.task, one.host, one.state, step, since, place))
+def table(tasks: Sequence[TaskStacks], odd: TaskStacks | None) -> str:
+    rows = [("", "task", "host", "process", "last step", "seconds since", "innermost frame outside libraries")]
+    for task_stacks in tasks:
+        step, since = (
+            (_last_step(task_stacks), f"{task_stacks.progress.since_s:.1f}") if task_stacks.progress else ("-", "-")
+        )
+        location = str(task_stacks.location) if task_stacks.responds else task_stacks.activity
+        rows.append(
+            (
+                "->" if task_stacks is odd else "",
+                task_stacks.task,
+                task_stacks.host,
+                task_stacks.state,
+                step,
+                since,
+                location,
+            )
+        )
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     )
 
 
-def report(found: Sequence[Found], odd: Found | None, line: str) -> str:
-    """The whole file: the line, the table, then all threads of all tasks."""
-    parts = [line, table(found, odd)]
-    parts += [f"==== {one.task} on {one.host} ====\n{one.text.strip() or one.how}" for one in found]
+def report(tasks: Sequence[TaskStacks], odd: TaskStacks | None, line: str) -> str:
+    """The text of logs/stacks.txt: the line, the table, then the stacks of all threads of all tasks."""
+    parts = [line, table(tasks, odd)]
+    parts += [
+        f"==== {task_stacks.task} on {task_stacks.host} ====\n{task_stacks.text.strip() or task_stacks.activity}"
+        for task_stacks in tasks
+    ]
     return "\n\n".join(parts) + "\n"
 
 
-def gathered(homes: Mapping[str, str], told: Mapping[str, Stacks], progress: Mapping[str, Progress]) -> list[Found]:
-    """Of every task; where nothing was told in time, its agent did not answer."""
-    nothing = Stacks("", "", "its agent has not told")
-    each = [(task, host, told.get(task, nothing)) for task, host in homes.items()]
-    return [Found(task, host, stacks.state, stacks.text, progress.get(task)) for task, host, stacks in each]
+def combine(
+    task_hosts: Mapping[str, str], received: Mapping[str, Stacks], progress: Mapping[str, Progress]
+) -> list[TaskStacks]:
+    """TaskStacks of every task, whether or not its agent answered in time."""
+    no_answer = Stacks("", "", "its agent did not answer")
+    each = [(task, host, received.get(task, no_answer)) for task, host in task_hosts.items()]
+    return [TaskStacks(task, host, stacks.state, stacks.text, progress.get(task)) for task, host, stacks in each]
 
 
-def _last_step(one: Found) -> str:
-    assert one.progress
-    if one.progress.aside:
-        return f"{one.progress.aside} after step {one.progress.steps - 1}"
-    return f"step {one.progress.steps - 1}" if one.progress.steps else "before its first step"
+def _last_step(task_stacks: TaskStacks) -> str:
+    assert task_stacks.progress
+    if task_stacks.progress.busy:
+        return f"{task_stacks.progress.busy} after step {task_stacks.progress.steps - 1}"
+    return f"step {task_stacks.progress.steps - 1}" if task_stacks.progress.steps else "before its first step"

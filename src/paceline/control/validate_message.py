@@ -1,6 +1,6 @@
-"""Whether what an agent says can be true. Frames of the right form may still speak of tasks that it does not have.
+"""Checks messages of agents for values that cannot be true, e.g. records of a task that runs on another host.
 
-Today's agents run our own code; what they say still passes through hosts that are not the controller's.
+Agents run Paceline's own code, but on hosts that the controller does not control.
 """
 
 import math
@@ -14,38 +14,38 @@ from paceline.recording.recorder import RECORD_BYTES
 from paceline.train.context import Outcome
 
 
-def invalid_reason(host: str, message: messages.FromAgent, home: Mapping[str, str]) -> str | None:
-    """What is wrong with a message from a host, in a line; `home` says which task is where."""
+def invalid_reason(host: str, message: messages.FromAgent, task_hosts: Mapping[str, str]) -> str | None:
+    """Why a message from `host` is invalid, in one line; None if it is valid. `task_hosts`: host of each task."""
     match message:
         case messages.Hello() if message.host != host or message.cores < 1:
-            return f"it says that it is {message.host!r} with {message.cores} cores"
+            return f"its Hello claims to be {message.host!r} with {message.cores} cores"
         case messages.Samples(samples):
-            return next((wrong for sample in samples if (wrong := _wrong_sample(sample))), None)
+            return next((reason for sample in samples if (reason := _invalid_sample(sample))), None)
         case (
             messages.TaskStarted(task)
             | messages.TaskMessage(task)
             | messages.TaskExited(task)
             | messages.Records(task)
             | messages.Log(task)
-        ) if home.get(task) != host:
-            return f"it speaks of {task!r}, which is not there"
+        ) if task_hosts.get(task) != host:
+            return f"it sent a message about {task!r}, which does not run there"
         case messages.Records(task, data) if len(data) % RECORD_BYTES:
-            return f"it sends {len(data)} bytes as records of {task}"
+            return f"it sent {len(data)} bytes as records of {task}, which is not a whole number of records"
         case messages.TaskMessage(task, messages.Attached(_, name)) if PurePath(name).name != name or "\0" in name:
-            return f"it sends a file of {task} named {name!r}"
+            return f"it sent a file of {task} with the invalid name {name!r}"
         case messages.TaskMessage(task, messages.Finished(raw)):
-            return _wrong_outcome(task, raw)
+            return _invalid_outcome(task, raw)
     return None
 
 
-def _wrong_sample(sample: messages.HostSample) -> str | None:
+def _invalid_sample(sample: messages.HostSample) -> str | None:
     seconds = (sample.cpu_s, *sample.cores_busy_s, *(task.cpu_s for task in sample.tasks))
-    return None if all(map(math.isfinite, seconds)) else "it says that a core was busy for no number of seconds"
+    return None if all(map(math.isfinite, seconds)) else "it sent a CPU time that is not a finite number"
 
 
-def _wrong_outcome(task: str, raw: msgspec.Raw) -> str | None:
+def _invalid_outcome(task: str, raw: msgspec.Raw) -> str | None:
     try:
         outcome = msgspec.msgpack.decode(raw, type=Outcome)
     except messages.UNREADABLE as error:
         return f"the outcome of {task} cannot be read: {error}"
-    return f"{task} says that it made {outcome.steps} steps" if outcome.steps < 0 else None
+    return f"the outcome of {task} claims {outcome.steps} steps" if outcome.steps < 0 else None

@@ -53,7 +53,7 @@ class Host(Protocol):
         """Start the agent; its own complaints (stderr) go to `log`."""
         ...
 
-    def hold_to(self, condition: Condition) -> None:
+    def apply_condition(self, condition: Condition) -> None:
         """Change it while it lives, within the `faults` it was requested for; RunError if that does not work."""
         ...
 

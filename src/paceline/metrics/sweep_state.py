@@ -35,13 +35,13 @@ class SweepState:
             latest = moment
             if time.monotonic() - looked_s >= _LOOK_EVERY_S:
                 looked_s = time.monotonic()
-                self.moment = moment.still()
+                self.moment = moment.snapshot()
 
         try:
             yield watch
         finally:
             if latest:  # with all that came in while the run was closing
-                self.moment = latest.still()
+                self.moment = latest.snapshot()
 
     def on_result(self, result: Result, skipped: bool) -> None:
         counted = BEFORE if skipped else result.status

@@ -61,7 +61,7 @@ class RunPaths:
             folder.mkdir()
 
 
-def remembered_links(runs: Path) -> Path:
+def link_cache(runs: Path) -> Path:
     """What links were found to carry, by layout."""
     return runs / ".links.json"
 

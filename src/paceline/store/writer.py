@@ -51,22 +51,22 @@ class RunWriter:
     def event(self, name: str, **fields: Any) -> None:
         """One line in the run's diary."""
         fields = {"t_s": round(self.now_s(), 6), "event": name, **fields}
-        with self.keeping():
+        with self.catch_disk_errors():
             append_whole(self._events, msgspec.json.encode(fields) + b"\n")
 
     def add(self, entry: Entry) -> None:
         if self.trouble and isinstance(entry, TaskRecords):
             return  # Those that did not fit are still with the task: what follows them must be looked for there, too.
-        with self.keeping():
+        with self.catch_disk_errors():
             self._journal.add(entry)
 
     def log(self, name: str, text: bytes) -> None:
-        with self.keeping(), self.paths.log(name).open("ab") as file:
+        with self.catch_disk_errors(), self.paths.log(name).open("ab") as file:
             file.write(text)
 
     def stacks(self, text: str) -> str:
         """Keep where tasks were stuck; returns where that is, as a user finds it from the run's directory."""
-        with self.keeping():
+        with self.catch_disk_errors():
             write_whole(self.paths.stacks, text.encode())
         return str(self.paths.stacks.relative_to(self.paths.directory))
 
@@ -76,7 +76,7 @@ class RunWriter:
         if folder is None or Path(name).name != name:
             raise StoreError(f"{task} sent a file of kind '{kind}' named '{name}': refused")
         partial = folder / f"{name}.partial"
-        with self.keeping():
+        with self.catch_disk_errors():
             folder.mkdir(exist_ok=True)
             with partial.open("ab") as file:
                 if file.tell() + len(data) > _ATTACHED_BYTES:
@@ -96,7 +96,7 @@ class RunWriter:
         self._journal.close()
         self._events.close()
         self.trouble = None  # The scratch space, which goes, may be what was missing.
-        with self.keeping():
+        with self.catch_disk_errors():
             consolidate(self.paths)
 
     def release(self) -> None:
@@ -105,7 +105,7 @@ class RunWriter:
         self.paths.lock.unlink(missing_ok=True)
 
     @contextmanager
-    def keeping(self) -> Iterator[None]:
+    def catch_disk_errors(self) -> Iterator[None]:
         """A write that fails is told once, as trouble of the run; it is no reason to lose what was kept so far."""
         try:
             yield

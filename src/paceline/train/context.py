@@ -58,7 +58,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """This worker's steps before, where they do not follow from the updates: in an asynchronous run."""
     trained_s: float = 0.0
     """Seconds of training before this task began."""
-    regroups: bool = False
+    reassignable: bool = False
     """Whether this process may go on with other servers when its own are gone."""
 
     @property

@@ -43,7 +43,7 @@ def run(context: TaskContext) -> Outcome:
             strategy = _strategy(context)
             return train(context, strategy)
         except PeersGone as error:
-            if not context.job.regroups:
+            if not context.job.reassignable:
                 raise
             why = str(error)
         if isinstance(strategy, ParameterServerWorker | RowsWorker):

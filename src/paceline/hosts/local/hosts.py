@@ -18,7 +18,7 @@ class LocalHost(msgspec.Struct):
     def start_agent(self, log: Path) -> AgentPipes:
         return ChildAgent(agent_argv(self.name, network="machine"), log)
 
-    def hold_to(self, condition: Condition) -> None:
+    def apply_condition(self, condition: Condition) -> None:
         raise RunError(f"{self.name} is a name on this machine and has nothing of its own to change")
 
 

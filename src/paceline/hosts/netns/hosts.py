@@ -27,7 +27,7 @@ class NetnsHost(setup.CreatedHost):
         argv = agent_argv(self.name, network="host", cgroups=self.cgroups)
         return ChildAgent(enter(self.namespace, argv), log)
 
-    def hold_to(self, condition: Condition) -> None:
+    def apply_condition(self, condition: Condition) -> None:
         try:
             setup.change(self, condition)
         except (iproute.CommandError, OSError) as error:
