@@ -1,0 +1,90 @@
+"""Verbs, options, positional arguments and exit codes stay as scripts know them."""
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from contracts.golden import assert_equal, golden, json_lines, paceline
+from live import LiveRun
+from paceline.cli.main import app
+
+
+def test_verbs_options_and_arguments_are_those_of_the_golden_file() -> None:
+    expected = golden("cli.toml")
+    found = dict(_commands("paceline", typer.main.get_command(app)))
+    for name in expected:
+        assert name in found, f"the verb `{name}` is missing: users rely on it"
+    for name, parameters in found.items():
+        assert name in expected, f'the verb `{name}` is new: add a table ["{name}"] with {parameters} to cli.toml'
+        labelled = [{f"{name} {one}": takes for one, takes in table.items()} for table in (expected[name], parameters)]
+        assert_equal("cli.toml", *labelled)
+
+
+def _commands(name: str, command: Any) -> Iterator[tuple[str, dict[str, str]]]:
+    """Every command and its parameters: the flags of an option or the position of an argument -> what it takes."""
+    options = [one for one in command.params if one.param_type_name == "option"]
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    found = {f"argument {number}": _argument(one) for number, one in enumerate(arguments, 1)}
+    found |= {" ".join([*one.opts, *one.secondary_opts]): _option(one) for one in options}
+    yield name, found
+    for verb, inner in getattr(command, "commands", {}).items():
+        yield from _commands(f"{name} {verb}", inner)
+
+
+def _argument(parameter: Any) -> str:
+    return f"{'one' if parameter.nargs == 1 else 'several'}, {'required' if parameter.required else 'optional'}"
+
+
+def _option(parameter: Any) -> str:
+    takes = "no value" if parameter.is_flag or parameter.count else "a value"
+    return takes + (", repeatable" if parameter.multiple else "") + (", required" if parameter.required else "")
+
+
+def test_a_run_that_went_well_exits_with_0(new_run: subprocess.CompletedProcess[str]) -> None:
+    assert new_run.returncode == 0, new_run.stderr
+    assert json_lines(new_run)[0]["status"] == "ok"
+
+
+def test_a_run_whose_workload_raises_exits_with_1(failed_run: subprocess.CompletedProcess[str]) -> None:
+    assert failed_run.returncode == 1, failed_run.stderr
+    (result,) = json_lines(failed_run)
+    assert result["status"] == "failed"
+    assert "there is no second batch" in result["traceback"]
+
+
+def test_a_run_that_diverges_exits_with_1(tmp_path: Path) -> None:
+    what = ("--set", "lr=1e38", "--stop", "steps=50", "--runs", tmp_path / "runs", "--json")
+    done = paceline("run", "logreg", *what)
+    assert done.returncode == 1, done.stderr
+    assert json_lines(done)[0]["status"] == "diverged"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["run no-such-workload", "run logreg --no-such-option", "run missing.toml", "run logreg --batch 0", "show latest"],
+)
+def test_what_is_refused_exits_with_2_and_starts_nothing(tmp_path: Path, arguments: str) -> None:
+    done = paceline(*arguments.split(), "--runs", tmp_path / "runs")
+    assert done.returncode == 2, done.stderr
+    assert not done.stdout
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_interrupted_run_exits_with_130(tmp_path: Path) -> None:
+    run = LiveRun(tmp_path / "runs", "--stop", "seconds=600")
+    run.wait_until_training()
+    run.process.send_signal(signal.SIGINT)
+    code, result = run.result()
+    assert code == 130
+    assert result["status"] == "aborted"
+
+
+def test_compare_exits_with_1_if_a_run_is_slower_than_allowed(runs: Path) -> None:
+    allowed = ("compare", "modes-1", "modes-2", "--runs", runs, "--fail-if-slower")
+    assert paceline(*allowed, "5%").returncode == 1
+    assert paceline(*allowed, "900%").returncode == 0

@@ -1,0 +1,44 @@
+"""What `--json` prints keeps its keys and their types; keys may be added."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contracts.golden import STORED_RUNS, assert_contains, golden, json_lines, paceline
+
+
+@pytest.fixture(scope="module")
+def listed(runs: Path) -> dict[str, dict[str, Any]]:
+    """The objects that `ls --json` prints, by run."""
+    return {result["run"]: result for result in json_lines(paceline("ls", "--runs", runs, "--json"))}
+
+
+def test_run_prints_one_object_with_all_keys(
+    new_run: subprocess.CompletedProcess[str], listed: dict[str, dict[str, Any]]
+) -> None:
+    (printed,) = json_lines(new_run)
+    # Only a run with a fault has items in `faults` and `incidents`.
+    assert_contains("result.json", golden("result.json"), [printed, listed["faulty-1"]])
+
+
+def test_show_prints_the_object_that_run_printed(runs: Path, new_run: subprocess.CompletedProcess[str]) -> None:
+    assert json_lines(paceline("show", "new-1", "--runs", runs, "--json")) == json_lines(new_run)
+
+
+def test_ls_prints_the_object_of_every_run(listed: dict[str, dict[str, Any]]) -> None:
+    stored = [listed[directory.name] for directory in STORED_RUNS.iterdir()]
+    assert_contains("result.json", golden("result.json"), stored)
+
+
+def test_compare_prints_one_object_with_all_keys(runs: Path, failed_run: subprocess.CompletedProcess[str]) -> None:
+    assert failed_run.returncode == 1  # Such a run is listed in `left_out`.
+    done = paceline("compare", "modes", "failed-1", "--fail-if-slower", "5%", "--runs", runs, "--json")
+    (comparison,) = json_lines(done)
+    assert_contains("compare.json", golden("compare.json"), [comparison])
+
+
+def test_reproduce_lists_recipes_with_all_keys() -> None:
+    recipes = json_lines(paceline("reproduce", "--json"))
+    assert_contains("recipe.json", golden("recipe.json"), recipes)

@@ -1,0 +1,57 @@
+"""A spec file keeps its field names and their defaults."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import msgspec
+import tomli_w
+
+from contracts.golden import assert_equal, golden, json_lines, paceline
+from paceline.spec.experiment import AXES, Experiment
+
+REQUIRED = "required"
+
+
+def test_fields_and_defaults_are_those_of_the_golden_file() -> None:
+    expected = golden("spec_fields.json")
+    found = {field.name: _default(field) for field in msgspec.structs.fields(Experiment)}
+    assert_equal("spec_fields.json", {name: field["default"] for name, field in expected.items()}, found)
+    lists = {name for name, field in expected.items() if field["makes_a_sweep"]}
+    assert set(AXES) == lists
+
+
+def _default(field: msgspec.structs.FieldInfo) -> object:
+    """The default as a spec file would have it; a field that makes a sweep has a list of one value inside."""
+    if field.required:
+        return REQUIRED
+    if field.name in AXES:
+        (value,) = field.default
+        return value
+    return [str(one) for one in field.default] if isinstance(field.default, tuple) else field.default
+
+
+def test_every_field_is_accepted_in_a_spec_file(tmp_path: Path) -> None:
+    fields = {name: field["example"] for name, field in golden("spec_fields.json").items() if "example" in field}
+    spec = tmp_path / "spec.toml"
+    spec.write_text(tomli_w.dumps(fields | {"runs": str(tmp_path / "runs")}))
+    done = paceline("run", spec, "--dry-run")
+    assert done.returncode == 0, done.stderr
+
+
+def test_limits_of_hosts_are_fields_of_a_spec_file(tmp_path: Path) -> None:
+    """Hosts of the kind `local` refuse limits; the message names the kind that has them, so the fields were read."""
+    spec = tmp_path / "spec.toml"
+    spec.write_text('workload = "logreg"\nlink = "1gbit"\nlatency = "1ms"\ncpus = "0.5"\n')
+    done = paceline("run", spec, "--dry-run", "--runs", tmp_path / "runs")
+    assert done.returncode == 2
+    assert "netns" in done.stderr
+
+
+def test_a_run_uses_the_defaults(new_run: subprocess.CompletedProcess[str]) -> None:
+    (result,) = json_lines(new_run)
+    expected = {name: field["default"] for name, field in golden("spec_fields.json").items()}
+    asked = {"stop"}
+    used = {name: value for name, value in result["settings"].items() if name in expected and name not in asked}
+    assert used == {name: expected[name] for name in used}, json.dumps(used)
+    assert (result["engine"], result["seed"], result["hosts_kind"]) == ("torch", 1, "local")
