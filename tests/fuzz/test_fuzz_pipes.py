@@ -248,16 +248,16 @@ HOME = {"ps0": "h1", "w0": "h1", "w1": "h2"}
 @pytest.mark.parametrize(
     ("message", "says"),
     [
-        (p.Records("w1", bytes(96)), "speaks of 'w1'"),
+        (p.Records("w1", bytes(96)), "a message about 'w1'"),
         (p.Log("../../../tmp/x", b"text"), "which does not run there"),
-        (p.TaskExited("w1", 0, 5), "speaks of 'w1'"),
-        (p.TaskStarted("w1", 5), "speaks of 'w1'"),
-        (p.TaskMessage("w7", p.Ready()), "speaks of 'w7'"),
+        (p.TaskExited("w1", 0, 5), "a message about 'w1'"),
+        (p.TaskStarted("w1", 5), "a message about 'w1'"),
+        (p.TaskMessage("w7", p.Ready()), "a message about 'w7'"),
         (p.TaskMessage("w0", p.Finished(msgspec.Raw(b"\x01"))), "cannot be read"),
-        (p.TaskMessage("w0", p.Attached("checkpoint", "../x", b"", True)), "named '../x'"),
+        (p.TaskMessage("w0", p.Attached("checkpoint", "../x", b"", True)), "invalid name '../x'"),
         (p.Records("w0", b"xyz"), "3 bytes as records"),
-        (p.Samples([msgspec.structs.replace(SAMPLE, cpu_s=float("nan"))]), "no number of seconds"),
-        (p.Hello("h2", 1, 2, 3, "host"), "says that it is 'h2'"),
+        (p.Samples([msgspec.structs.replace(SAMPLE, cpu_s=float("nan"))]), "not a finite number"),
+        (p.Hello("h2", 1, 2, 3, "host"), "claims to be 'h2'"),
     ],
 )
 def test_what_an_agent_cannot_know_or_do_is_not_believed(message: FromAgent, says: str) -> None:
