@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all bench soak check docs reports format clean setup
+.PHONY: demo test test-all bench soak check site docs reports format clean setup
 
 setup: $(READY)
 
@@ -21,6 +21,14 @@ check: $(READY)
 	$(BIN)/ruff check --no-cache .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(SITE)
+
+# Warnings count as errors (`strict` in mkdocs.yml), but only those that are printed: do not add --quiet.
+SITE = NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
+
+# The documentation site, in site/: open site/index.html.
+site: $(READY)
+	$(SITE)
 
 # Tests that measure nothing share the cores; all others have the machine for themselves.
 PURE = $(addprefix tests/,analyze data docs fuzz messages plan recipes report spec store task terminal train)
@@ -56,4 +64,4 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) runs .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) runs site .mypy_cache .ruff_cache .pytest_cache .hypothesis
