@@ -4,13 +4,20 @@ from typing import Annotated
 
 import typer
 
+from paceline.cli import completion
 from paceline.cli.options import DEFAULT_RUNS, Runs
 
 
 def compare(
-    run: Annotated[list[str], typer.Argument(help="Runs, or names of sweeps.")],
+    run: Annotated[
+        list[str], typer.Argument(help="Runs, or names of sweeps.", autocompletion=completion.runs_and_sweeps)
+    ],
     base: Annotated[
-        str | None, typer.Option(help="Run or sweep to hold the others against (default: the first configuration).")
+        str | None,
+        typer.Option(
+            help="Run or sweep to hold the others against (default: the first configuration).",
+            autocompletion=completion.runs_and_sweeps,
+        ),
     ] = None,
     fail_if_slower: Annotated[
         str | None,

@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli import compare, doctor, ls, report, reproduce, resume, run, show, workloads
+from paceline.cli import compare, completion, doctor, ls, report, reproduce, resume, run, show, workloads
 from paceline.errors import RunError, UsageError, UserCodeError, one_line, printable
 
 app = typer.Typer(
     name="paceline",
     help="Train a model on a cluster, measure every step on every host, and see what sets the pace.",
     invoke_without_command=True,
+    # The options are in completion.py: Typer's own cannot be told which shell to use.
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -38,11 +39,19 @@ for _name, _verb in _VERBS.items():
 def _options(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
+    install_completion: completion.InstallCompletion = None,
+    show_completion: completion.ShowCompletion = None,
 ) -> None:
     if version:
         from importlib.metadata import version as installed
 
         print(f"paceline {installed('paceline')}")
+        raise typer.Exit
+    if install_completion is not None:
+        completion.install_script(install_completion)
+        raise typer.Exit
+    if show_completion is not None:
+        completion.show_script(show_completion)
         raise typer.Exit
     if context.invoked_subcommand is None:
         print(context.get_help())
@@ -60,7 +69,7 @@ def main() -> None:
 
 def run_command(arguments: list[str]) -> int:
     try:
-        code = app(args=arguments, standalone_mode=False, prog_name="paceline")
+        code = app(args=completion.prepare(arguments), standalone_mode=False, prog_name="paceline")
     except UserCodeError as error:
         print(printable(error.traceback), end="", file=sys.stderr)
         return _refuse(str(error))

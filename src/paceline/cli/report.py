@@ -4,11 +4,14 @@ from typing import Annotated
 
 import typer
 
+from paceline.cli import completion
 from paceline.cli.options import DEFAULT_RUNS, Runs
 
 
 def report(
-    run: Annotated[list[str], typer.Argument(help="Runs, or names of sweeps.")],
+    run: Annotated[
+        list[str], typer.Argument(help="Runs, or names of sweeps.", autocompletion=completion.runs_and_sweeps)
+    ],
     out: Annotated[str | None, typer.Option(help="File to write (default: NAME-report.html here).")] = None,
     format: Annotated[str, typer.Option(help="html, md, csv, json; a list writes several.")] = "html",
     runs: Runs = DEFAULT_RUNS,

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from paceline.cli import completion
 from paceline.cli.options import DEFAULT_RUNS, Runs
 
 if TYPE_CHECKING:
@@ -14,13 +15,20 @@ if TYPE_CHECKING:
 
 def reproduce(
     recipe: Annotated[
-        list[str] | None, typer.Argument(help="Recipes (report1-table4), all of a report (report1), or all.")
+        list[str] | None,
+        typer.Argument(
+            help="Recipes (report1-table4), all of a report (report1), or all.", autocompletion=completion.recipes
+        ),
     ] = None,
     full: Annotated[
         bool, typer.Option("--full", help="The report's own sizes instead of a few minutes' worth.")
     ] = False,
-    engine: Annotated[str | None, typer.Option(help="Another engine than the recipe's.")] = None,
-    hosts: Annotated[str | None, typer.Option(help="Other hosts: local where netns cannot be had.")] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="Another engine than the recipe's.", autocompletion=completion.engines)
+    ] = None,
+    hosts: Annotated[
+        str | None, typer.Option(help="Other hosts: local where netns cannot be had.", autocompletion=completion.hosts)
+    ] = None,
     stop: Annotated[list[str] | None, typer.Option(help="Another end than the recipe's, e.g. steps=100.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Any other field, e.g. batch=64,128.")] = None,
     runs: Runs = DEFAULT_RUNS,

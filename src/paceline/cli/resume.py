@@ -5,12 +5,18 @@ from typing import Annotated
 
 import typer
 
+from paceline.cli import completion
 from paceline.cli.options import DEFAULT_RUNS, AsJson, Runs
 from paceline.cli.run import EXIT
 
 
 def resume(
-    run: Annotated[str, typer.Argument(help="A run's id, the beginning of one, its directory, or `latest`.")],
+    run: Annotated[
+        str,
+        typer.Argument(
+            help="A run's id, the beginning of one, its directory, or `latest`.", autocompletion=completion.runs
+        ),
+    ],
     runs: Runs = DEFAULT_RUNS,
     json: AsJson = False,
 ) -> int:

@@ -7,17 +7,28 @@ from typing import Annotated, Any
 
 import typer
 
+from paceline.cli import completion
 from paceline.cli.options import DEFAULT_RUNS, AsJson
 
 EXIT = {"ok": 0, "failed": 1, "diverged": 1, "aborted": 130}
 
 
 def run(
-    workload: Annotated[str, typer.Argument(help="A workload (see `paceline workloads`) or a spec.toml.")],
-    engine: Annotated[str | None, typer.Option(help="torch, tensorflow.")] = None,
-    strategy: Annotated[str | None, typer.Option(help="single, ps-sync, ps-async, allreduce.")] = None,
+    workload: Annotated[
+        str,
+        typer.Argument(
+            help="A workload (see `paceline workloads`) or a spec.toml.", autocompletion=completion.workloads
+        ),
+    ],
+    engine: Annotated[str | None, typer.Option(help="torch, tensorflow.", autocompletion=completion.engines)] = None,
+    strategy: Annotated[
+        str | None, typer.Option(help="single, ps-sync, ps-async, allreduce.", autocompletion=completion.strategies)
+    ] = None,
     layout: Annotated[
-        str | None, typer.Option(help="single, cluster, cluster2, or hosts as words of p and w: 'pw w w'.")
+        str | None,
+        typer.Option(
+            help="single, cluster, cluster2, or hosts as words of p and w: 'pw w w'.", autocompletion=completion.layouts
+        ),
     ] = None,
     batch: Annotated[str | None, typer.Option(help="Examples per worker and step.")] = None,
     size: Annotated[str | None, typer.Option(help="Form of the workload, e.g. small,large.")] = None,
@@ -26,7 +37,9 @@ def run(
         list[str] | None,
         typer.Option(help="steps=N, loss=X, accuracy=X, epochs=N or seconds=N; repeated, the first that holds ends."),
     ] = None,
-    hosts: Annotated[str | None, typer.Option(help="local, or netns (Linux, root): hosts in a box.")] = None,
+    hosts: Annotated[
+        str | None, typer.Option(help="local, or netns (Linux, root): hosts in a box.", autocompletion=completion.hosts)
+    ] = None,
     link: Annotated[
         str | None, typer.Option(help="Rate of a host's link: 100mbit, or '10mbit 1gbit' by host (netns).")
     ] = None,

@@ -4,11 +4,12 @@ import importlib
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from paceline.train.context import Outcome, TaskContext
+if TYPE_CHECKING:
+    from paceline.train.context import Outcome, TaskContext
 
 
 class Engine(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,8 +48,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
                 return version(package)
         return None
 
-    def run(self, role: str, context: TaskContext) -> Outcome:
-        return cast(Outcome, _load(self.server if role == "ps" else self.worker)(context))
+    def run(self, role: str, context: "TaskContext") -> "Outcome":
+        return cast("Outcome", _load(self.server if role == "ps" else self.worker)(context))
 
     def new_secrets(self) -> tuple[dict[str, str], dict[str, str]]:
         return _load(self.secrets)() if self.secrets else ({}, {})

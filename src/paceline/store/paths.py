@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from paceline.errors import StoreError, unknown
-from paceline.train.checkpoint import file_name, updates_among
 
 
 class RunPaths:
@@ -35,10 +34,14 @@ class RunPaths:
         """Scratch space of agents on this machine."""
 
     def checkpoint(self, update: int) -> Path:
+        from paceline.train.checkpoint import file_name  # Loads NumPy, which finding runs does not need.
+
         return self.checkpoints / file_name(update)
 
     def checkpoints_left(self) -> list[Path]:
         """Those to go on from, the last one first."""
+        from paceline.train.checkpoint import updates_among
+
         try:
             names = [entry.name for entry in self.checkpoints.iterdir()]
         except OSError:

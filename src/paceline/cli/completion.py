@@ -1,0 +1,139 @@
+"""Shell completion: installing it, and the values that it offers.
+
+A completion runs at each press of the Tab key, so the functions that return values import what they need when they are
+called, and nothing that loads a framework.
+"""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+from typer.completion import completion_init, get_completion_script, install  # type: ignore[attr-defined]
+
+from paceline.errors import PacelineError, UsageError
+
+_PROGRAM = "paceline"
+_INSTALL, _SHOW = "--install-completion", "--show-completion"
+_SHELLS = ("bash", "zsh", "fish")
+_METAVAR = f"[{'|'.join(_SHELLS)}]"
+
+InstallCompletion = Annotated[
+    str | None,
+    typer.Option(_INSTALL, metavar=_METAVAR, help="Install completion for this shell, or for the one that you name."),
+]
+ShowCompletion = Annotated[
+    str | None,
+    typer.Option(_SHOW, metavar=_METAVAR, help="Print the completion script for this shell, or for the one you name."),
+]
+
+
+def prepare(arguments: list[str]) -> list[str]:
+    """The arguments with the current shell added where a completion option names none; registers the shells.
+
+    Typer's own options either detect the shell or require its name. These do both.
+    """
+    completion_init()
+    if arguments in ([_INSTALL], [_SHOW]):
+        return [*arguments, _current_shell(arguments[0])]
+    return arguments
+
+
+def install_script(shell: str) -> None:
+    """Write the completion script to the user's home directory and say where it is."""
+    _, path = install(shell=_supported(shell), prog_name=_PROGRAM)
+    print(f"{shell} completion is installed in {path}: it works in every new terminal")
+
+
+def show_script(shell: str) -> None:
+    """Print the completion script, for users who install it themselves."""
+    variable = f"_{_PROGRAM.upper()}_COMPLETE"
+    print(get_completion_script(prog_name=_PROGRAM, complete_var=variable, shell=_supported(shell)))
+
+
+def _supported(shell: str) -> str:
+    if shell not in _SHELLS:
+        raise UsageError(f"there is no completion for the shell '{shell}': name one of {', '.join(_SHELLS)}")
+    return shell
+
+
+def _current_shell(option: str) -> str:
+    import shellingham
+
+    try:
+        name: str = shellingham.detect_shell()[0]
+    except shellingham.ShellDetectionFailure:
+        raise UsageError(f"cannot detect your shell: name it, e.g. paceline {option} bash") from None
+    return name
+
+
+def engines(incomplete: str) -> list[str]:
+    from paceline.engines.registry import ENGINES
+
+    return _listed(incomplete, ENGINES)
+
+
+def strategies(incomplete: str) -> list[str]:
+    from paceline.plan.catalog import STRATEGIES
+
+    return _listed(incomplete, STRATEGIES)
+
+
+def layouts(incomplete: str) -> list[str]:
+    """The named layouts: host words contain spaces, which shells do not complete without quotes."""
+    from paceline.plan.layout import NAMED_WORKERS
+
+    return _listed(incomplete, NAMED_WORKERS)
+
+
+def hosts(incomplete: str) -> list[str]:
+    from paceline.hosts.registry import HOSTS
+
+    return _listed(incomplete, HOSTS)
+
+
+def workloads(incomplete: str) -> list[str]:
+    from paceline.workloads.registry import WORKLOADS
+
+    return _listed(incomplete, WORKLOADS)
+
+
+def recipes() -> list[str]:
+    """Recipes, reports and `all`."""
+    from paceline.recipes.recipe import recipes as known
+    from paceline.recipes.recipe import reports
+
+    return [*known(), *reports(), "all"]
+
+
+def runs(ctx: typer.Context) -> list[str]:
+    """Ids of the runs in the directory that `--runs` names, the newest first, and `latest`."""
+    found = _run_ids(ctx)
+    return ["latest", *found] if found else []
+
+
+def runs_and_sweeps(ctx: typer.Context) -> list[str]:
+    """The same, and the names of the sweeps with several runs."""
+    ids = _run_ids(ctx)
+    names = [run.rpartition("-")[0] for run in ids]
+    sweeps = [name for name in dict.fromkeys(names) if name and names.count(name) > 1]
+    return ["latest", *sweeps, *ids] if ids else []
+
+
+def _run_ids(ctx: typer.Context) -> list[str]:
+    from pathlib import Path
+
+    from paceline.cli.options import DEFAULT_RUNS
+    from paceline.store.paths import all_runs
+
+    try:
+        found = [paths.id for paths in all_runs(Path(ctx.params.get("runs") or DEFAULT_RUNS))]
+    except (PacelineError, OSError):
+        # A message would appear in the middle of the command that the user is typing.
+        return []
+    return found[::-1]
+
+
+def _listed(incomplete: str, values: Iterable[str]) -> list[str]:
+    """Completions of the last item of a comma-separated list, without the items that it already has."""
+    before, comma, _ = incomplete.rpartition(",")
+    return [f"{before}{comma}{value}" for value in values if value not in before.split(",")]
