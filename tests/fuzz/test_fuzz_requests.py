@@ -15,10 +15,11 @@ from paceline.cli.main import run_command
 from paceline.errors import PacelineError, SpecError, one_line, printable
 from paceline.plan.layout import MAX_HOSTS, MAX_TASKS, parse, resolve
 from paceline.plan.limits import limits
-from paceline.spec.experiment import AXES, Experiment
-from paceline.spec.load import NAME, experiment, load_toml
+from paceline.spec.experiment import AXES, OPTIONS
+from paceline.spec.load import experiment, load_toml
 from paceline.spec.stop import StopRule
 from paceline.spec.sweep import MAX_RUNS, expand
+from paceline.spec.values import NAME
 
 patient = settings(suppress_health_check=list(HealthCheck))
 NASTY = "\x1b[31m\x1b]0;title\x07\r\n\0\u202e\u2028\x9b2J"
@@ -35,7 +36,7 @@ def is_one_line(error: PacelineError) -> None:
     assert len(line) < 1_100
 
 
-@given(st.dictionaries(st.sampled_from(Experiment.__struct_fields__) | texts, trees, max_size=6), st.booleans())
+@given(st.dictionaries(st.sampled_from([*OPTIONS]) | texts, trees, max_size=6), st.booleans())
 @patient
 def test_any_fields_can_be_planned_or_are_refused_in_a_line(fields: dict[str, Any], named: bool) -> None:
     if named:

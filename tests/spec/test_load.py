@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from paceline.errors import SpecError
 from paceline.spec.load import assignments, experiment, load_toml, split_list
 from paceline.spec.stop import StopRule
+from paceline.spec.sweep import expand
 
 
 def test_flags_toml_and_keywords_make_the_same_request(tmp_path: Path) -> None:
@@ -100,4 +101,4 @@ def test_any_fields_are_a_request_or_a_spec_error(fields: dict[str, Any]) -> Non
     except SpecError as error:
         assert "\n" not in str(error)
     else:
-        assert all(batch >= 1 for batch in made.batch)
+        assert all(run.batch >= 1 for run in expand(made))

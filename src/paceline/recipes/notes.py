@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from paceline import units
 from paceline.recipes.comparison import CheckedClaim, TableComparison, ratios
 from paceline.recipes.recipe import NONE, Published, Recipe
-from paceline.spec.experiment import Experiment
+from paceline.spec.experiment import OPTIONS, Experiment
 from paceline.store.result import Result
 
 BUSY_CORES = 0.25
@@ -30,10 +30,10 @@ def asked(small: Sequence[Experiment], full: Sequence[Experiment]) -> list[str]:
     """What these runs asked for otherwise than the full form does."""
     found: dict[str, None] = {}
     for mine, whole in zip(small, full, strict=True):
-        for field in Experiment.__struct_fields__:
-            value, other = getattr(mine, field), getattr(whole, field)
-            if value != other and field not in ("name", "runs"):
-                found[f"{field} {_shown(value)} instead of {_shown(other)}"] = None
+        for option in OPTIONS:
+            value, other = mine.value(option), whole.value(option)
+            if value != other and option not in ("name", "runs"):
+                found[f"{option} {_shown(value)} instead of {_shown(other)}"] = None
     return [f"Smaller than the report's own size: {'; '.join(found)}."] if found else []
 
 

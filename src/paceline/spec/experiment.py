@@ -1,104 +1,241 @@
-"""What the user asked, as typed values: an Experiment (fields may be lists) and its RunSpecs (none is)."""
+"""What the user asked for, as typed values: one RunSpec for each run, and the Experiment that they come from.
+
+Every option of `paceline run` is declared here and nowhere else; see option.py for what is made from it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import msgspec
 
-from paceline.spec.fault import Fault
-from paceline.spec.stop import StopRule
+from paceline import units
+from paceline.spec.fault import Fault, read_faults
+from paceline.spec.interval import Interval
+from paceline.spec.option import Option, options_of
+from paceline.spec.stop import StopRule, read_rules
+from paceline.spec.values import check_directory, check_name, number_as_text, per_host
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, fully decided. Two runs with equal RunSpecs are repeats of the same measurement."""
+    """One run, fully decided. Two runs with equal RunSpecs are repeats of the same measurement.
 
-    workload: str
-    size: str | None
-    """Which form of the workload; None is its first."""
-    examples: int | None
-    """Training examples to use; None is all there are."""
-    engine: str
-    strategy: str
-    layout: str | None
-    """As asked: a name, host words, or None for the strategy's default; plan.layout resolves it."""
-    batch: int
-    """Examples per worker and step."""
-    seed: int
-    repeat: int
-    """Which repetition this is, from 1."""
-    stop: tuple[StopRule, ...]
-    fault: tuple[Fault, ...]
-    """What is to go wrong on purpose, all of it in this run."""
-    eval_every: int | None
-    """Updates between evaluations by the chief; None: 100 if a rule needs evaluations, else only at the end."""
-    eval_examples: int | None
-    """Test examples to evaluate on, from the first; None is all."""
-    checkpoint_every: str | None
-    """Updates between checkpoints by the chief, or a time: 500, 30s; None is only when the run is interrupted."""
-    checkpoint_keep: int
-    """How many checkpoints to keep, the last ones."""
-    backup: int
-    """Workers whose gradients an update of ps-sync need not wait for: those that come last are dropped."""
-    on_failure: str | None
-    """What to do about a task that dies: fail, or restart; None restarts a worker where the others go on meanwhile."""
-    restarts: int
-    """How often at most."""
-    hosts: str
-    link: str | None
-    """A rate for the links of all hosts, or a word for each host; so are latency and cpus."""
-    latency: str | None
-    cpus: str | None
-    lr: float | None
-    """Learning rate; None is the workload's own."""
-    momentum: float | None
-    """None is the workload's own."""
-    threads: int | None
-    """Compute threads of a worker; None shares the machine's cores out evenly."""
-    transport: str | None
-    """How torch's servers and workers on one machine pass values: memory or tcp; None is memory where that works."""
-    sample_hz: float
-    trace_every: int | None
-    """Steps between traces of engines that hide a step's phases; None is the engine's choice, 0 never."""
-    record: bool
-    """False leaves phases and samples out: for measuring what measuring costs."""
+    The order of the fields is part of a run's key: new ones go to the end.
+    """
 
-
-class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A request: every tuple but `stop` and `fault` is an axis, and the runs are the product of the axes."""
-
-    workload: tuple[str, ...]
-    size: tuple[str | None, ...] = (None,)
-    examples: tuple[int | None, ...] = (None,)
-    engine: tuple[str, ...] = ("torch",)
-    strategy: tuple[str, ...] = ("single",)
-    layout: tuple[str | None, ...] = (None,)
-    batch: tuple[int, ...] = (100,)
-    seed: tuple[int, ...] = (1,)
-    eval_every: tuple[int | None, ...] = (None,)
-    eval_examples: tuple[int | None, ...] = (None,)
-    checkpoint_every: tuple[str | None, ...] = (None,)
-    checkpoint_keep: tuple[int, ...] = (3,)
-    backup: tuple[int, ...] = (0,)
-    on_failure: tuple[str | None, ...] = (None,)
-    restarts: tuple[int, ...] = (3,)
-    hosts: tuple[str, ...] = ("local",)
-    link: tuple[str | None, ...] = (None,)
-    latency: tuple[str | None, ...] = (None,)
-    cpus: tuple[str | None, ...] = (None,)
-    lr: tuple[float | None, ...] = (None,)
-    momentum: tuple[float | None, ...] = (None,)
-    threads: tuple[int | None, ...] = (None,)
-    transport: tuple[str | None, ...] = (None,)
-    sample_hz: tuple[float, ...] = (10.0,)
-    trace_every: tuple[int | None, ...] = (None,)
-    record: tuple[bool, ...] = (True,)
-    stop: tuple[StopRule, ...] = (StopRule("epochs", 1),)
-    fault: tuple[Fault, ...] = ()
+    workload: Annotated[
+        str,
+        Option(
+            cli="argument",
+            help="What to train: a name that `paceline workloads` lists, path/to/file.py or package.module:name.",
+        ),
+    ]
+    size: Annotated[
+        str | None,
+        Option(cli="flag", unset="the workload's first", help="Variant of the workload, e.g. small or large."),
+    ] = None
+    examples: Annotated[
+        int | None,
+        Option(cli="flag", least=1, unit="examples", unset="all", help="Number of training examples to use."),
+    ] = None
+    engine: Annotated[
+        str, Option(cli="flag", help="Framework that trains, e.g. torch; `paceline doctor` lists the engines.")
+    ] = "torch"
+    strategy: Annotated[
+        str,
+        Option(cli="flag", help="How workers combine their updates, e.g. single, ps-sync, ps-async or allreduce."),
+    ] = "single"
+    layout: Annotated[
+        str | None,
+        Option(
+            cli="flag",
+            unset="the strategy's default",
+            help="Tasks on hosts: single, cluster, cluster2, or one word per host with p for a parameter server and w "
+            "for a worker: 'pw w w'.",
+        ),
+    ] = None
+    batch: Annotated[int, Option(cli="flag", least=1, unit="examples", help="Examples per worker and step.")] = 100
+    seed: Annotated[
+        int, Option(cli="flag", least=0, most=2**31 - 1, help="Seed of the initial weights and of the data order.")
+    ] = 1
     repeat: int = 1
-    name: str | None = None
-    """Names the sweep; running the same name again finishes what is not done."""
-    runs: str = "runs"
+    """Which repetition this is, from 1. The user says how many there are: Experiment.repeat."""
+    stop: Annotated[
+        tuple[StopRule, ...],
+        Option(
+            cli="flag",
+            axis=False,
+            accepts=str | StopRule | Sequence[str | StopRule] | Mapping[str, float],
+            parse=read_rules,
+            help="steps=N, loss=X, accuracy=X, epochs=N or seconds=N. May be given several times; the run ends when "
+            "the first rule is met.",
+        ),
+    ] = (StopRule("epochs", 1),)
+    fault: Annotated[
+        tuple[Fault, ...],
+        Option(
+            cli="flag",
+            axis=False,
+            accepts=str | Fault | Sequence[str | Fault],
+            parse=read_faults,
+            help="Fault to inject: 'kill w1 at step 500', 'freeze h2 for 5s at 10s'; also cut, slow and limit. May be "
+            "given several times.",
+        ),
+    ] = ()
+    eval_every: Annotated[
+        int | None,
+        Option(
+            cli="flag",
+            least=1,
+            unit="updates",
+            unset="100 if a stop rule needs evaluations, else only at the end",
+            help="Updates between evaluations by the chief (worker 0).",
+        ),
+    ] = None
+    eval_examples: Annotated[
+        int | None,
+        Option(least=1, unit="examples", unset="all", help="Test examples to evaluate on, counted from the first."),
+    ] = None
+    checkpoint_every: Annotated[
+        str | None,
+        Option(
+            cli="flag",
+            accepts=int | str | None,
+            unit="updates or time",
+            unset="only when the run is interrupted",
+            parse=number_as_text,
+            check=Interval.parse,
+            help="Updates (500) or time (30s) between checkpoints by the chief.",
+        ),
+    ] = None
+    checkpoint_keep: Annotated[int, Option(least=1, help="Number of checkpoints to keep: the latest ones.")] = 3
+    backup: Annotated[
+        int,
+        Option(
+            cli="flag",
+            least=0,
+            unit="workers",
+            help="Number of slowest workers that an update of ps-sync does not wait for, where the engine supports it.",
+        ),
+    ] = 0
+    on_failure: Annotated[
+        str | None,
+        Option(
+            cli="flag",
+            choices=("fail", "restart"),
+            unset="restart a worker if the others can train on meanwhile, else fail",
+            help="What to do when a task dies: fail, or restart (from the last checkpoint if training cannot continue "
+            "without the task).",
+        ),
+    ] = None
+    restarts: Annotated[int, Option(cli="flag", least=0, most=1000, help="Maximum number of restarts in a run.")] = 3
+    hosts: Annotated[
+        str,
+        Option(cli="flag", help="local, or netns (Linux, root): isolated network namespaces on this machine."),
+    ] = "local"
+    link: Annotated[
+        str | None,
+        Option(
+            cli="flag",
+            unit="bit/s",
+            unset="unlimited",
+            check=per_host("link", units.bits_per_second),
+            help="Rate of each host's link (netns): 100mbit, or one word per host: '10mbit 1gbit'.",
+        ),
+    ] = None
+    latency: Annotated[
+        str | None,
+        Option(
+            cli="flag",
+            unit="time",
+            unset="no delay",
+            check=per_host("latency", units.delay),
+            help="Delay of everything that a host sends (netns): 1ms, or one word per host.",
+        ),
+    ] = None
+    cpus: Annotated[
+        str | None,
+        Option(
+            cli="flag",
+            accepts=float | str | None,
+            unit="cores",
+            unset="unlimited",
+            parse=number_as_text,
+            check=per_host("cpus", units.cpus),
+            help="Cores that the tasks of a host share (netns): 0.5, or one word per host: '0.1 1 -', where - is no "
+            "limit.",
+        ),
+    ] = None
+    lr: Annotated[float | None, Option(above=0, unset="the workload's", help="Learning rate.")] = None
+    momentum: Annotated[
+        float | None, Option(least=0, below=1, unset="the workload's", help="Momentum of the optimizer.")
+    ] = None
+    threads: Annotated[
+        int | None,
+        Option(
+            least=1,
+            most=4096,
+            unset="an even share of the cores, or what the workload declares",
+            help="Compute threads per worker.",
+        ),
+    ] = None
+    transport: Annotated[
+        str | None,
+        Option(
+            choices=("memory", "tcp"),
+            unset="memory where the engine and the hosts support it",
+            help="How parameter servers and workers on one machine exchange values: through shared memory or TCP.",
+        ),
+    ] = None
+    sample_hz: Annotated[
+        float, Option(least=0.1, most=100, unit="Hz", help="Samples of each host's counters per second.")
+    ] = 10.0
+    trace_every: Annotated[
+        int | None,
+        Option(
+            least=0,
+            unit="steps",
+            unset="the engine's choice",
+            help="Steps between traces, for engines that do not report the phases of a step otherwise; 0 is never.",
+        ),
+    ] = None
+    record: Annotated[bool, Option(help="Record phases and samples; false is for measuring what recording costs.")] = (
+        True
+    )
 
 
-_NO_AXES = ("stop", "fault", "repeat", "name", "runs")
-AXES = tuple(field for field in Experiment.__struct_fields__ if field not in _NO_AXES)
+class Experiment(msgspec.Struct, frozen=True, kw_only=True):
+    """A request: a run, the options that take several values, and how often to make each run."""
 
-USUAL = {field.name: field.default[0] for field in msgspec.structs.fields(Experiment)[1:] if field.name in AXES}
-"""What an axis is when nobody asks for anything; the workload has to be asked for."""
+    run: RunSpec
+    """The first run: every option has its first value."""
+    axes: Mapping[str, tuple[Any, ...]] = {}
+    """The options with several values; the runs are the product of these lists."""
+    repeat: Annotated[int, Option(cli="flag", axis=False, least=1, help="Number of times to make each run.")] = 1
+    name: Annotated[
+        str | None,
+        Option(
+            cli="flag",
+            axis=False,
+            unset="the workload's",
+            check=check_name,
+            help="Name of the sweep: a-z, 0-9 and '-'. The same name again makes only the runs that are not done.",
+        ),
+    ] = None
+    runs: Annotated[
+        str, Option(cli="flag", axis=False, check=check_directory, help="Directory that holds the runs.")
+    ] = "runs"
+
+    def value(self, option: str) -> object:
+        """What was asked for: a tuple of all values for an option that may be a list."""
+        if option in AXES:
+            return self.axes.get(option, (getattr(self.run, option),))
+        return getattr(self.run if option in RUN_OPTIONS else self, option)
+
+
+RUN_OPTIONS = options_of(RunSpec)
+OPTIONS = {**RUN_OPTIONS, **options_of(Experiment)}
+"""Every option by name, in the order of its declaration."""
+AXES = tuple(name for name, option in OPTIONS.items() if option.axis)
+"""The options that may be lists."""
+USUAL = {name: OPTIONS[name].default for name in AXES if name != "workload"}
+"""The default of each option that may be a list; the workload has none."""

@@ -5,7 +5,7 @@ A verb, a task or host, then clauses in any order: `to` (how far), `for` (how lo
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -94,6 +94,13 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_faults(texts: Sequence[str]) -> tuple[Fault, ...]:
     return tuple(Fault.parse(text) for text in texts)
+
+
+def read_faults(given: Any) -> tuple[Fault, ...]:
+    """Faults from whatever a spec may hold: text, a Fault, or a list of these."""
+    faults = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    # A Fault made in Python is written as text and parsed again, so it is checked like any other.
+    return parse_faults([str(fault) for fault in faults])
 
 
 def _clauses(words: Sequence[str]) -> dict[str, str]:

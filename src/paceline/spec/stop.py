@@ -1,7 +1,7 @@
 """When a run is done: rules, and the pure question which of them holds."""
 
-from collections.abc import Sequence
-from typing import Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -49,8 +49,14 @@ class StopRule(msgspec.Struct, frozen=True):
         return f"{self.kind}={self.value:.15g}"
 
 
-def parse_rules(texts: Sequence[str]) -> tuple[StopRule, ...]:
-    return tuple(StopRule.parse(text) for text in texts)
+def read_rules(given: Any) -> tuple[StopRule, ...]:
+    """Rules from whatever a spec may hold: text, a StopRule, a list of these, or a table {steps = 2000}."""
+    if isinstance(given, Mapping):
+        given = [f"{kind}={number}" for kind, number in given.items()]
+    rules = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+    if not rules:
+        raise SpecError("no stop rule: give at least one, e.g. steps=2000")
+    return tuple(rule.checked() if isinstance(rule, StopRule) else StopRule.parse(str(rule)) for rule in rules)
 
 
 def first_that_holds(

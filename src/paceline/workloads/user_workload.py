@@ -17,7 +17,7 @@ import numpy as np
 from paceline.data.batches import Array, Batch, Examples, Share
 from paceline.data.registry import DATASETS
 from paceline.errors import RunError, SpecError, UserCodeError, unknown
-from paceline.spec.load import NAME as NAME_PATTERN
+from paceline.spec.values import NAME as NAME_PATTERN
 from paceline.workloads.model import Loss
 from paceline.workloads.workload import BatchOfArrays, Workload
 
