@@ -53,6 +53,8 @@ soak: $(READY)
 
 docs: $(READY)
 	$(BIN)/python docs/support.py
+	$(BIN)/python docs/options.py
+	$(BIN)/python docs/python_api.py
 	$(BIN)/python docs/dashboard.py
 
 # Makes every recipe's small form that is not in runs/ yet, which takes half an hour, and writes docs/reports.md.

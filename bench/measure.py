@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Callable, Mapping
 from statistics import median
+from typing import Any
 
 import msgspec
 from rich.console import Console
@@ -54,12 +55,12 @@ def _undisturbed(name: str, contender: Contender) -> float:
     return min(tries)[1]
 
 
-def ours(workload: str, figure: str = "updates_per_s", **fields: object) -> Contender:
+def ours(workload: str, figure: str = "updates_per_s", **fields: Any) -> Contender:
     """A figure of one run of ours."""
     return lambda: float(getattr(result_of(workload, **fields), figure))
 
 
-def result_of(workload: str, **fields: object) -> Result:
+def result_of(workload: str, **fields: Any) -> Result:
     """One run of ours; its runs directory is thrown away."""
     with tempfile.TemporaryDirectory(prefix="paceline-bench-") as runs:
         (result,) = paceline.run(workload, runs=runs, **fields)

@@ -7,7 +7,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "paceline"
 STAGES = [
     "errors", "units", "spec", "plan", "data", "workloads", "layers", "messages", "recording", "train", "paramserver",
     "engines", "agent", "task", "hosts", "store", "analyze", "recipes", "control", "metrics", "terminal", "report",
-    "pipeline", "cli", "__main__",
+    "pipeline", "api", "cli", "__main__",
 ]  # fmt: skip
 FRAMEWORKS = {"torch", "tensorflow", "keras"}
 

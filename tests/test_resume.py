@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,8 +63,8 @@ def final(directory: str | Path) -> dict[str, np.ndarray]:
 def test_killed_and_resumed_is_as_never_killed(
     tmp_path: Path, engine: str, strategy: str, layout: str, steps: int
 ) -> None:
-    fields = {"engine": engine, "strategy": strategy, "layout": layout, "stop": f"steps={steps}"}
-    settings = {"momentum": "0.9", "lr": "0.01", "checkpoint_every": "100"}
+    fields: dict[str, Any] = {"engine": engine, "strategy": strategy, "layout": layout, "stop": f"steps={steps}"}
+    settings: dict[str, Any] = {"momentum": "0.9", "lr": "0.01", "checkpoint_every": "100"}
     (whole,) = paceline.run("logreg", runs=str(tmp_path / "whole"), **fields, **settings)
     flags = [part for key, value in fields.items() for part in (f"--{key}", value)]
     flags += [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]

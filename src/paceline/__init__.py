@@ -4,8 +4,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from paceline.api import run
     from paceline.data.batches import Share
-    from paceline.store.result import Result
     from paceline.workloads.functions import TensorFunction
     from paceline.workloads.model import Model
     from paceline.workloads.workload import Workload
@@ -18,6 +18,7 @@ _HOMES = {
     "Share": "paceline.data.batches",
     "TensorFunction": "paceline.workloads.functions",
     "Workload": "paceline.workloads.workload",
+    "run": "paceline.api",
 }
 
 
@@ -27,18 +28,5 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'paceline' has no attribute '{name}'")
 
 
-def run(workload: str, **fields: Any) -> "list[Result]":
-    """Run an experiment from Python: the fields are those of the command line; any may be a list.
-
-    Ctrl-C ends the run under way in good order and is then raised here.
-    """
-    from contextlib import nullcontext
-
-    from paceline import pipeline
-    from paceline.spec.load import experiment
-
-    request = experiment({"workload": workload, **fields})
-    results = pipeline.run(request, lambda *_: nullcontext(lambda _moment: None), lambda *_: None)
-    if results[-1].status == "aborted":
-        raise KeyboardInterrupt
-    return results
+def __dir__() -> list[str]:
+    return __all__

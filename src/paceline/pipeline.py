@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -102,6 +102,14 @@ def run(
             results.append(result)
     if interrupts.received and not (results and results[-1].status == "aborted"):
         raise KeyboardInterrupt  # It came too late for the last run and in time for the rest.
+    return results
+
+
+def run_fields(fields: Mapping[str, Any]) -> list[Result]:
+    """Make the runs of a request given as fields, and show nothing; an interrupted run raises KeyboardInterrupt."""
+    results = run(request_of(fields), lambda *_: nullcontext(lambda _state: None), lambda *_: None)
+    if results[-1].status == "aborted":
+        raise KeyboardInterrupt
     return results
 
 

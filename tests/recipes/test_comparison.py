@@ -105,6 +105,6 @@ def test_further_parts_change_the_spec_and_users_come_last() -> None:
         also=({"strategy": "single", "full": {"batch": 7}},),
     )
     first, second = one.experiments(full=True, changes={"engine": "tensorflow"})
-    assert (first.strategy, first.batch, second.strategy, second.batch) == (("ps-sync",), (100,), ("single",), (7,))
-    assert {str(part.stop[0]) for part in (first, second)} == {"steps=50"}
-    assert {part.engine for part in (first, second)} == {("tensorflow",)}
+    assert [(part.run.strategy, part.run.batch) for part in (first, second)] == [("ps-sync", 100), ("single", 7)]
+    assert {str(part.run.stop[0]) for part in (first, second)} == {"steps=50"}
+    assert {part.run.engine for part in (first, second)} == {"tensorflow"}

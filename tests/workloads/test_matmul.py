@@ -170,7 +170,7 @@ def test_on_a_slow_link_it_pays_to_have_partners_together(tmp_path: Path, engine
         ({"examples": 10}, "matmul has 0"),
     ],
 )
-def test_what_makes_no_sense_is_refused(tmp_path: Path, fields: dict[str, str], says: str) -> None:
+def test_what_makes_no_sense_is_refused(tmp_path: Path, fields: dict[str, Any], says: str) -> None:
     with pytest.raises(PlanError, match=says):
         paceline.run("matmul", runs=str(tmp_path), **fields)
 

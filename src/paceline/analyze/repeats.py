@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from paceline.spec.experiment import USUAL
+from paceline.spec.experiment import DEFAULTS
 from paceline.store.result import Result
 
 Of = Callable[[Result], float | None]
@@ -120,7 +120,7 @@ def asked(result: Result, name: str) -> Any:
     """One thing that was asked for."""
     if name == SWEEP:
         return sweep_of(result)
-    return getattr(result, name) if name in _FIELDS else result.settings.get(name, USUAL.get(name))
+    return getattr(result, name) if name in _FIELDS else result.settings.get(name, DEFAULTS.get(name))
 
 
 def varied(groups: Sequence[Group]) -> list[str]:
@@ -153,7 +153,7 @@ def _part(result: Result, name: str) -> str:
 
 SWEEP = "sweep"
 _FIELDS = ("workload", "size", "engine", "strategy", "layout", "batch", "seed", "hosts_kind", "data")
-_SETTINGS = USUAL.keys() - {*_FIELDS, "hosts"}
+_SETTINGS = DEFAULTS.keys() - {*_FIELDS, "hosts"}
 
 
 def _names(result: Result) -> list[str]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paceline.cli import completion
-from paceline.cli.options import DEFAULT_RUNS, Runs
+from paceline.cli.options import DEFAULT_RUNS, DryRun, Runs, given, spec_flags
 
 if TYPE_CHECKING:
     from paceline.recipes.recipe import Recipe
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from paceline.store.result import Result
 
 
+@spec_flags("engine", "hosts", "stop", overrides="the recipe's")
 def reproduce(
     recipe: Annotated[
         list[str] | None,
@@ -20,26 +21,21 @@ def reproduce(
             help="Recipes (report1-table4), all of a report (report1), or all.", autocompletion=completion.recipes
         ),
     ] = None,
+    *,
     full: Annotated[
         bool, typer.Option("--full", help="The report's own sizes instead of a few minutes' worth.")
     ] = False,
-    engine: Annotated[
-        str | None, typer.Option(help="Another engine than the recipe's.", autocompletion=completion.engines)
-    ] = None,
-    hosts: Annotated[
-        str | None, typer.Option(help="Other hosts: local where netns cannot be had.", autocompletion=completion.hosts)
-    ] = None,
-    stop: Annotated[list[str] | None, typer.Option(help="Another end than the recipe's, e.g. steps=100.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="Any other field, e.g. batch=64,128.")] = None,
     runs: Runs = DEFAULT_RUNS,
     format_: Annotated[str, typer.Option("--format", help="text, or md: Markdown.")] = "text",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and start nothing.")] = False,
+    dry_run: DryRun = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per recipe on stdout.")] = False,
+    **flags: Any,
 ) -> int:
     """Make tables and figures of published reports again, ours beside theirs; without a RECIPE, list them."""
     from paceline.errors import SpecError, unknown
     from paceline.recipes.recipe import find, reports
-    from paceline.spec.load import assignments, split_list
+    from paceline.spec.load import assignments
     from paceline.terminal.reproduction import report_heading
 
     if format_ not in ("text", "md"):
@@ -47,9 +43,7 @@ def reproduce(
     if not recipe:
         return _list(json)
     wanted = list({one.name: one for name in recipe for one in find(name)}.values())
-    changes: dict[str, Any] = {"runs": runs, **assignments(set_ or [])}
-    changes |= {name: split_list(value) for name, value in (("engine", engine), ("hosts", hosts)) if value}
-    changes |= {"stop": stop} if stop else {}
+    changes: dict[str, Any] = {"runs": runs, **assignments(set_ or []), **given(flags)}
     if dry_run:
         return _plans(wanted, full, changes)
     codes, headed = [], set()

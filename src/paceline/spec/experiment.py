@@ -48,7 +48,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Option(
             cli="flag",
-            unset="the strategy's default",
+            unset="single if the strategy has one worker, else cluster",
             help="Tasks on hosts: single, cluster, cluster2, or one word per host with p for a parameter server and w "
             "for a worker: 'pw w w'.",
         ),
@@ -237,5 +237,5 @@ OPTIONS = {**RUN_OPTIONS, **options_of(Experiment)}
 """Every option by name, in the order of its declaration."""
 AXES = tuple(name for name, option in OPTIONS.items() if option.axis)
 """The options that may be lists."""
-USUAL = {name: OPTIONS[name].default for name in AXES if name != "workload"}
+DEFAULTS = {name: OPTIONS[name].default for name in AXES if name != "workload"}
 """The default of each option that may be a list; the workload has none."""

@@ -70,7 +70,9 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
             return self.unset
         if isinstance(self.default, bool):
             return str(self.default).lower()
-        return ", ".join(map(str, self.default)) if isinstance(self.default, tuple) else f"{self.default}"
+        if isinstance(self.default, tuple):
+            return ", ".join(map(str, self.default))
+        return f"{self.default:g}" if isinstance(self.default, float) else str(self.default)
 
     @property
     def allowed(self) -> str:

@@ -7,7 +7,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from paceline.spec.experiment import USUAL
+from paceline.spec.experiment import DEFAULTS
 from paceline.store.result import Result, Verdict, WorkerResult
 from paceline.terminal import format as fmt
 from paceline.terminal.fault_table import faults_table
@@ -61,7 +61,7 @@ def _head(result: Result) -> Table:
 
 def _worth_telling(setting: str, value: Any) -> bool:
     """What nobody asked for is noise."""
-    return setting not in _TOLD_ELSEWHERE and value != USUAL.get(setting)
+    return setting not in _TOLD_ELSEWHERE and value != DEFAULTS.get(setting)
 
 
 def _batch(result: Result) -> str:

@@ -5,12 +5,9 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from paceline.plan.place import RunPlan
-from paceline.spec.experiment import USUAL, RunSpec
+from paceline.spec.experiment import DEFAULTS, RunSpec
 
-_OTHERS = (
-    "examples", "lr", "momentum", "threads", "transport", "eval_every", "eval_examples", "checkpoint_every",
-    "checkpoint_keep", "backup", "on_failure", "restarts", "latency", "trace_every",
-)  # fmt: skip
+_IN_COLUMNS = {"workload", "size", "engine", "strategy", "layout", "batch", "seed", "hosts", "link", "cpus"}
 
 
 def plan_table(plans: Sequence[RunPlan]) -> Table:
@@ -49,5 +46,6 @@ def plan_table(plans: Sequence[RunPlan]) -> Table:
 
 
 def _others(spec: RunSpec) -> str:
-    plain = [f"{name} {getattr(spec, name)}" for name in _OTHERS if getattr(spec, name) != USUAL[name]]
+    others = {name: getattr(spec, name) for name in DEFAULTS if name not in _IN_COLUMNS}
+    plain = [f"{name} {value}" for name, value in others.items() if value != DEFAULTS[name]]
     return " ".join([*plain, *(f"fault '{fault}'" for fault in spec.fault)])

@@ -1,0 +1,101 @@
+"""`paceline.run`. Written by `make docs` from spec/experiment.py; do not edit."""
+
+from collections.abc import Mapping, Sequence
+from typing import Never
+
+from paceline import pipeline
+from paceline.spec.fault import Fault
+from paceline.spec.stop import StopRule
+from paceline.store.result import Result
+
+
+def run(
+    workload: str | Sequence[str],
+    *,
+    size: str | Sequence[str | None] | None = None,
+    examples: int | Sequence[int | None] | None = None,
+    engine: str | Sequence[str] = "torch",
+    strategy: str | Sequence[str] = "single",
+    layout: str | Sequence[str | None] | None = None,
+    batch: int | Sequence[int] = 100,
+    seed: int | Sequence[int] = 1,
+    stop: str | StopRule | Sequence[str | StopRule] | Mapping[str, float] = ("epochs=1",),
+    fault: str | Fault | Sequence[str | Fault] = (),
+    eval_every: int | Sequence[int | None] | None = None,
+    eval_examples: int | Sequence[int | None] | None = None,
+    checkpoint_every: int | str | Sequence[int | str | None] | None = None,
+    checkpoint_keep: int | Sequence[int] = 3,
+    backup: int | Sequence[int] = 0,
+    on_failure: str | Sequence[str | None] | None = None,
+    restarts: int | Sequence[int] = 3,
+    hosts: str | Sequence[str] = "local",
+    link: str | Sequence[str | None] | None = None,
+    latency: str | Sequence[str | None] | None = None,
+    cpus: float | str | Sequence[float | str | None] | None = None,
+    lr: float | Sequence[float | None] | None = None,
+    momentum: float | Sequence[float | None] | None = None,
+    threads: int | Sequence[int | None] | None = None,
+    transport: str | Sequence[str | None] | None = None,
+    sample_hz: float | Sequence[float] = 10.0,
+    trace_every: int | Sequence[int | None] | None = None,
+    record: bool | Sequence[bool] = True,
+    repeat: int = 1,
+    name: str | None = None,
+    runs: str = "runs",
+    **unknown: Never,
+) -> list[Result]:
+    """Run an experiment and return the result of each run.
+
+    A list of values makes a sweep of all combinations. Ctrl-C stops the current run, keeps its result on disk and is
+    raised here as KeyboardInterrupt.
+
+    Args:
+        workload: What to train: a name that `paceline workloads` lists, path/to/file.py or package.module:name.
+        size: Variant of the workload, e.g. small or large. Default: the workload's first.
+        examples: Number of training examples to use. Must be 1 or more. Default: all.
+        engine: Framework that trains, e.g. torch; `paceline doctor` lists the engines. Default: torch.
+        strategy: How workers combine their updates, e.g. single, ps-sync, ps-async or allreduce. Default: single.
+        layout: Tasks on hosts: single, cluster, cluster2, or one word per host with p for a parameter server and w for
+            a worker: 'pw w w'. Default: single if the strategy has one worker, else cluster.
+        batch: Examples per worker and step. Must be 1 or more. Default: 100.
+        seed: Seed of the initial weights and of the data order. Must be from 0 to 2,147,483,647. Default: 1.
+        stop: steps=N, loss=X, accuracy=X, epochs=N or seconds=N. May be given several times; the run ends when the
+            first rule is met. Default: epochs=1.
+        fault: Fault to inject: 'kill w1 at step 500', 'freeze h2 for 5s at 10s'; also cut, slow and limit. May be given
+            several times.
+        eval_every: Updates between evaluations by the chief (worker 0). Must be 1 or more. Default: 100 if a stop rule
+            needs evaluations, else only at the end.
+        eval_examples: Test examples to evaluate on, counted from the first. Must be 1 or more. Default: all.
+        checkpoint_every: Updates (500) or time (30s) between checkpoints by the chief. Default: only when the run is
+            interrupted.
+        checkpoint_keep: Number of checkpoints to keep: the latest ones. Must be 1 or more. Default: 3.
+        backup: Number of slowest workers that an update of ps-sync does not wait for, where the engine supports it.
+            Must be 0 or more. Default: 0.
+        on_failure: What to do when a task dies: fail, or restart (from the last checkpoint if training cannot continue
+            without the task). One of fail, restart. Default: restart a worker if the others can train on meanwhile,
+            else fail.
+        restarts: Maximum number of restarts in a run. Must be from 0 to 1,000. Default: 3.
+        hosts: local, or netns (Linux, root): isolated network namespaces on this machine. Default: local.
+        link: Rate of each host's link (netns): 100mbit, or one word per host: '10mbit 1gbit'. Default: unlimited.
+        latency: Delay of everything that a host sends (netns): 1ms, or one word per host. Default: no delay.
+        cpus: Cores that the tasks of a host share (netns): 0.5, or one word per host: '0.1 1 -', where - is no limit.
+            Default: unlimited.
+        lr: Learning rate. Must be above 0 and finite. Default: the workload's.
+        momentum: Momentum of the optimizer. Must be from 0 to below 1. Default: the workload's.
+        threads: Compute threads per worker. Must be from 1 to 4,096. Default: an even share of the cores, or what the
+            workload declares.
+        transport: How parameter servers and workers on one machine exchange values: through shared memory or TCP. One
+            of memory, tcp. Default: memory where the engine and the hosts support it.
+        sample_hz: Samples of each host's counters per second. Must be from 0.1 to 100. Default: 10.
+        trace_every: Steps between traces, for engines that do not report the phases of a step otherwise; 0 is never.
+            Must be 0 or more. Default: the engine's choice.
+        record: Record phases and samples; false is for measuring what recording costs. Default: true.
+        repeat: Number of times to make each run. Must be 1 or more. Default: 1.
+        name: Name of the sweep: a-z, 0-9 and '-'. The same name again makes only the runs that are not done. Default:
+            the workload's.
+        runs: Directory that holds the runs. Default: runs.
+    """
+    fields = locals()
+    # A name that is not an option is refused like one in a file, with the nearest names.
+    fields |= fields.pop("unknown")
+    return pipeline.run_fields(fields)

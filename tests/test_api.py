@@ -1,0 +1,46 @@
+"""paceline.run as Python sees it. mypy checks this file too: an ignored error that does not occur is an error."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+import paceline
+from paceline.errors import SpecError
+from paceline.spec.experiment import OPTIONS
+
+
+def test_every_option_is_a_keyword_with_its_default() -> None:
+    parameters = dict(inspect.signature(paceline.run).parameters)
+    assert parameters.pop("workload").default is inspect.Parameter.empty
+    del parameters["unknown"]
+    assert parameters.keys() == OPTIONS.keys() - {"workload"}
+    for name, parameter in parameters.items():
+        assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        assert name in ("stop", "fault") or parameter.default == OPTIONS[name].default
+
+
+def test_the_docstring_has_every_option() -> None:
+    shown = " ".join((paceline.run.__doc__ or "").split())
+    assert all(f"{name}: {option.help}" in shown for name, option in OPTIONS.items())
+
+
+def test_wrong_calls_are_refused_by_mypy_and_by_name(tmp_path: Path) -> None:
+    runs = str(tmp_path / "runs")
+    with pytest.raises(SpecError, match="did you mean batch"):
+        paceline.run("logreg", bach=1, runs=runs)  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match="batch 'ten': must be a whole number"):
+        paceline.run("logreg", batch="ten", runs=runs)  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match="repeat"):
+        paceline.run("logreg", repeat=[1, 2], runs=runs)  # type: ignore[arg-type]
+    assert not (tmp_path / "runs").exists()
+
+
+def test_lists_make_a_sweep(tmp_path: Path) -> None:
+    made = paceline.run("logreg", batch=[10, 100], stop={"steps": 5}, runs=str(tmp_path / "runs"))
+    assert [result.batch for result in made] == [10, 100]
+
+
+def test_public_names_are_listed() -> None:
+    assert sorted(dir(paceline)) == sorted(paceline.__all__)
+    assert all(hasattr(paceline, name) for name in paceline.__all__)
