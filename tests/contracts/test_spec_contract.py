@@ -4,31 +4,28 @@ import json
 import subprocess
 from pathlib import Path
 
-import msgspec
 import tomli_w
 
 from contracts.golden import assert_equal, golden, json_lines, paceline
-from paceline.spec.experiment import AXES, Experiment
+from paceline.spec.experiment import OPTIONS
+from paceline.spec.option import Option
 
 REQUIRED = "required"
 
 
 def test_fields_and_defaults_are_those_of_the_golden_file() -> None:
     expected = golden("spec_fields.json")
-    found = {field.name: _default(field) for field in msgspec.structs.fields(Experiment)}
+    found = {name: _default(option) for name, option in OPTIONS.items()}
     assert_equal("spec_fields.json", {name: field["default"] for name, field in expected.items()}, found)
     lists = {name for name, field in expected.items() if field["makes_a_sweep"]}
-    assert set(AXES) == lists
+    assert {name for name, option in OPTIONS.items() if option.axis} == lists
 
 
-def _default(field: msgspec.structs.FieldInfo) -> object:
-    """The default as a spec file would have it; a field that makes a sweep has a list of one value inside."""
-    if field.required:
+def _default(option: Option) -> object:
+    """The default as a spec file would have it."""
+    if option.required:
         return REQUIRED
-    if field.name in AXES:
-        (value,) = field.default
-        return value
-    return [str(one) for one in field.default] if isinstance(field.default, tuple) else field.default
+    return [str(value) for value in option.default] if isinstance(option.default, tuple) else option.default
 
 
 def test_every_field_is_accepted_in_a_spec_file(tmp_path: Path) -> None:

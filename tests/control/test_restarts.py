@@ -137,8 +137,8 @@ def test_a_worker_that_is_done_before_it_hears_of_it_starts_again_as_well() -> N
 
 def test_what_the_user_ends_is_not_started_again() -> None:
     supervisor = training(REASSIGN)
-    lost = (events.TaskDisconnected(task, "lost") for task in ("w0", "w1"))
-    for event in (events.TaskExited("ps0", -9), *lost):
+    lost: list[events.Event] = [events.TaskDisconnected(task, "lost") for task in ("w0", "w1")]
+    for event in [events.TaskExited("ps0", -9), *lost]:
         supervisor.handle(event, 5.0)
     supervisor.handle(events.Tick(), 6.0)
     for task in TASKS:
