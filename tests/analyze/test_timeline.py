@@ -74,7 +74,7 @@ def test_thinning_keeps_the_extremes_the_ends_and_the_order(values: list[float],
 
 
 def test_pace_counts_steps_where_they_end() -> None:
-    found = timeline.pace(table(*even_steps(20), *even_steps(10, "w1", 0.2)), start_s=0.0, bins=2)
+    found = timeline.steps_per_second(table(*even_steps(20), *even_steps(10, "w1", 0.2)), start_s=0.0, bins=2)
     assert found.group_by("task").agg(pl.col("steps_per_s").mean()).sort("task").rows() == [
         ("w0", pytest.approx(10)),
         ("w1", pytest.approx(5)),

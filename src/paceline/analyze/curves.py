@@ -1,4 +1,4 @@
-"""What a run learned by when, and how stale its gradients were: from its stored steps, for drawing."""
+"""Learning curves and the staleness histogram of a run, from its stored steps, for charts."""
 
 import polars as pl
 
@@ -18,7 +18,7 @@ def learning_curves(run: StoredRun, result: Result) -> pl.DataFrame:
 
 
 def curves_of(steps: pl.DataFrame, *, start_s: float, examples_per_update: float) -> pl.DataFrame:
-    """The same from the table of steps alone. What a row tells is known when it ends."""
+    """The same from the steps table alone. The time of a row is its end."""
     return (
         steps.filter(pl.col("kind").is_in(["step", "eval"]))
         .select(
@@ -35,6 +35,6 @@ def curves_of(steps: pl.DataFrame, *, start_s: float, examples_per_update: float
 
 
 def staleness_histogram(steps: pl.DataFrame) -> pl.DataFrame:
-    """How many steps of each worker were how stale: columns `task`, `staleness`, `steps`; empty where none can be."""
-    known = steps.filter((pl.col("kind") == "step") & (pl.col("staleness") >= 0))
-    return known.group_by("task", "staleness").agg(steps=pl.len()).sort("task", "staleness")
+    """Number of steps by worker and staleness: columns `task`, `staleness`, `steps`. Empty for synchronous runs."""
+    with_staleness = steps.filter((pl.col("kind") == "step") & (pl.col("staleness") >= 0))
+    return with_staleness.group_by("task", "staleness").agg(steps=pl.len()).sort("task", "staleness")

@@ -1,11 +1,11 @@
-"""What each host's CPU, memory, network and disk did during the training."""
+"""CPU, memory, network and disk use of each host during training."""
 
 import polars as pl
 
 from paceline.store.result import Disk, HostResult, Traffic
 
 WINDOW_S = 0.5
-"""A maximum is over windows of this length: shorter ones show the clock tick and the burst, not the load."""
+"""Length of the windows that maxima are taken over. Shorter windows would show clock ticks and bursts, not load."""
 
 
 def host_results(
@@ -17,22 +17,22 @@ def host_results(
     scopes: dict[str, dict[str, str]],
 ) -> list[HostResult]:
     return [
-        _host(_between(samples.filter(pl.col("host") == host), start_s, end_s), host, mine, scopes.get(host, {}))
-        for host, mine in tasks.items()
+        _host(_between(samples.filter(pl.col("host") == host), start_s, end_s), host, host_tasks, scopes.get(host, {}))
+        for host, host_tasks in tasks.items()
     ]
 
 
 def other_cores(samples: pl.DataFrame, *, start_s: float, end_s: float) -> float:
-    """Cores of the machine that all hosts share which were used by anything but their tasks, on average."""
-    by_host = [_between(mine, start_s, end_s) for _, mine in samples.group_by("host")]
+    """Average number of cores used by other programs, on the machine that all hosts share."""
+    by_host = [_between(host_samples, start_s, end_s) for _, host_samples in samples.group_by("host")]
     if not by_host or len(by_host[0]) < 2:
         return 0.0
     busy = sum(_Rate(by_host[0], pl.col("cores_busy_s").list.get(i)).mean for i in range(_core_count(by_host[0])))
-    return max(0.0, busy - sum(_Rate(mine, pl.col("cpu_s")).mean for mine in by_host))
+    return max(0.0, busy - sum(_Rate(host_samples, pl.col("cpu_s")).mean for host_samples in by_host))
 
 
 def _between(samples: pl.DataFrame, start_s: float, end_s: float) -> pl.DataFrame:
-    """Samples of the training; with fewer than two, those next to it."""
+    """Samples taken during training; if there are fewer than two, also the one before and the one after it."""
     samples = samples.sort("t_s")
     inside = samples.filter(pl.col("t_s").is_between(start_s, end_s))
     if len(inside) >= 2:
@@ -61,9 +61,9 @@ def _host(samples: pl.DataFrame, host: str, tasks: list[str], scope: dict[str, s
     )
 
 
-def _traffic(samples: pl.DataFrame, side: str) -> Traffic:
-    rx, tx = (_Rate(samples, pl.col(f"{side}_{way}_bytes")) for way in ("rx", "tx"))
-    rx_packets, tx_packets = (_Rate(samples, pl.col(f"{side}_{way}_packets")) for way in ("rx", "tx"))
+def _traffic(samples: pl.DataFrame, interface: str) -> Traffic:
+    rx, tx = (_Rate(samples, pl.col(f"{interface}_{direction}_bytes")) for direction in ("rx", "tx"))
+    rx_packets, tx_packets = (_Rate(samples, pl.col(f"{interface}_{direction}_packets")) for direction in ("rx", "tx"))
     return Traffic(
         rx_mb_s_mean=round(rx.mean / 1e6, 4),
         rx_mb_s_max=round(rx.max / 1e6, 4),
@@ -75,7 +75,7 @@ def _traffic(samples: pl.DataFrame, side: str) -> Traffic:
 
 
 class _Rate:
-    """Growth of a counter: in all, per second on average, and per second in the fullest window."""
+    """Growth of a counter: in total, per second on average, and per second in the window with the most growth."""
 
     def __init__(self, samples: pl.DataFrame, counter: pl.Expr) -> None:
         self.total = self.mean = self.max = 0.0
@@ -86,11 +86,11 @@ class _Rate:
         self.total = float(values[-1] - values[0])
         self.mean = self.total / max(float(times[-1] - times[0]), 1e-9)
         # For each sample the first one at least a window later; a short run is one window.
-        later = times.searchsorted(times + WINDOW_S * 0.999)
-        whole = later < len(times)
-        if whole.any():
-            grown = values[later[whole]] - values[whole.nonzero()[0]]
-            self.max = float((grown / (times[later[whole]] - times[whole])).max())
+        window_end = times.searchsorted(times + WINDOW_S * 0.999)
+        complete = window_end < len(times)
+        if complete.any():
+            growth = values[window_end[complete]] - values[complete.nonzero()[0]]
+            self.max = float((growth / (times[window_end[complete]] - times[complete])).max())
         self.max = max(self.max, self.mean)
 
 

@@ -1,4 +1,4 @@
-"""A run's result, whatever state the run was left in."""
+"""Loads the result of a run, also of one whose controller was killed."""
 
 from paceline.analyze.summary import summarize
 from paceline.store.paths import RunPaths
@@ -7,12 +7,12 @@ from paceline.store.run import StoredRun, as_store_errors, recovering
 
 
 def load_result(paths: RunPaths) -> Result:
-    """As written at the end, or made now if the controller was killed before it could."""
+    """The stored result, or one computed now if the controller was killed before it wrote one."""
     stored = StoredRun(paths)
     if result := stored.result:
         return result
     with recovering(paths):
-        # Another reader may have been faster.
+        # Another reader may have written it while this one waited for the lock.
         result = stored.result
         if result is None:
             with as_store_errors(paths.directory):

@@ -88,8 +88,8 @@ def summarize(run: StoredRun) -> Result:
         faults=recoveries(
             run.events,
             steps,
-            asked=spec.get("fault", []),
-            homes={place["task"]: place["host"] for place in created.get("places", [])},
+            requested=spec.get("fault", []),
+            task_hosts={place["task"]: place["host"] for place in created.get("places", [])},
             start_s=training.start_s,
         ),
     )

@@ -1,4 +1,4 @@
-"""What happened when: steps, samples and events of a run on one clock, and thinned out so that it can be drawn."""
+"""Time series of a run for charts: steps and samples on one clock, reduced to a drawable number of points."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,11 +18,11 @@ COUNTERS = {
     "disk_read_mb_s": ("disk_read_bytes", 1e6),
     "disk_write_mb_s": ("disk_write_bytes", 1e6),
 }
-"""Rates by name: the counter each is the growth of, and what a unit of it is in counts."""
+"""Rate name -> (cumulative counter that it is computed from, counts per unit)."""
 
 
 class Window(msgspec.Struct, frozen=True):
-    """A stretch of a run worth looking at closely."""
+    """A part of a run that is shown step by step."""
 
     name: str
     start_s: float
@@ -30,7 +30,7 @@ class Window(msgspec.Struct, frozen=True):
 
 
 def host_rates(samples: pl.DataFrame) -> pl.DataFrame:
-    """One row per host and sample but its first: rates since the sample before, and memory at that moment."""
+    """One row per sample of each host except the first: rates since the previous sample, and current memory."""
     elapsed = pl.col("t_s").diff().over("host")
     rates = [
         (pl.col(counter).cast(pl.Float64).diff().over("host") / elapsed / unit).alias(name)
@@ -46,30 +46,30 @@ def host_rates(samples: pl.DataFrame) -> pl.DataFrame:
 
 
 def use_per_step(samples: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """Each step with what its host used meanwhile: counters are taken to grow evenly between two samples."""
-    whole = steps.filter(pl.col("kind") == "step").select("task", "host", "step", "update", "t_s", "duration_s")
+    """Each step with the resource use of its host meanwhile. Counters are interpolated linearly between samples."""
+    complete = steps.filter(pl.col("kind") == "step").select("task", "host", "step", "update", "t_s", "duration_s")
     parts = []
-    for (host,), mine in whole.group_by("host", maintain_order=True):
-        taken = samples.filter(pl.col("host") == host).sort("t_s")
-        if len(taken) >= 2:
-            parts.append(mine.with_columns(_use(taken, mine)))
-    return pl.concat(parts) if parts else whole.with_columns(pl.lit(0.0).alias(name) for name in COUNTERS).clear()
+    for (host,), own in complete.group_by("host", maintain_order=True):
+        host_samples = samples.filter(pl.col("host") == host).sort("t_s")
+        if len(host_samples) >= 2:
+            parts.append(own.with_columns(_use(host_samples, own)))
+    return pl.concat(parts) if parts else complete.with_columns(pl.lit(0.0).alias(name) for name in COUNTERS).clear()
 
 
-def _use(taken: pl.DataFrame, steps: pl.DataFrame) -> list[pl.Series]:
-    times = taken["t_s"].to_numpy()
+def _use(host_samples: pl.DataFrame, steps: pl.DataFrame) -> list[pl.Series]:
+    times = host_samples["t_s"].to_numpy()
     start = steps["t_s"].to_numpy()
-    lasted = np.maximum(steps["duration_s"].to_numpy(), 1e-9)
-    found = []
+    duration = np.maximum(steps["duration_s"].to_numpy(), 1e-9)
+    columns_of_rates = []
     for name, (counter, unit) in COUNTERS.items():
-        values = taken[counter].cast(pl.Float64).to_numpy()
-        grown = np.interp(start + lasted, times, values) - np.interp(start, times, values)
-        found.append(pl.Series(name, grown / lasted / unit))
-    return found
+        values = host_samples[counter].cast(pl.Float64).to_numpy()
+        growth = np.interp(start + duration, times, values) - np.interp(start, times, values)
+        columns_of_rates.append(pl.Series(name, growth / duration / unit))
+    return columns_of_rates
 
 
 def binned(table: pl.DataFrame, columns: Sequence[str], *, by: str, bins: int) -> pl.DataFrame:
-    """Mean, minimum and maximum of each column in `bins` equal stretches of time, for each value of `by`."""
+    """Mean, minimum and maximum of each column in `bins` equal time intervals, for each value of `by`."""
     if not len(table):
         return table
     start, end = _extent(table["t_s"])
@@ -80,29 +80,29 @@ def binned(table: pl.DataFrame, columns: Sequence[str], *, by: str, bins: int) -
         for column in columns
         for kind in ("mean", "min", "max")
     ]
-    found = table.with_columns(bin=number).group_by(by, "bin").agg(figures).sort(by, "bin")
-    return found.with_columns(t_s=start + (pl.col("bin") + 0.5) * width).drop("bin")
+    columns_of_rates = table.with_columns(bin=number).group_by(by, "bin").agg(figures).sort(by, "bin")
+    return columns_of_rates.with_columns(t_s=start + (pl.col("bin") + 0.5) * width).drop("bin")
 
 
 def downsampled(values: "np.ndarray[Any, Any]", points: int) -> "np.ndarray[Any, Any]":
-    """Indices of at most `points` values: the smallest and largest of each stretch, the first and the last."""
+    """Indices of at most `points` values: the smallest and largest of each chunk, the first and the last."""
     count = len(values)
     if count <= points:
         return np.arange(count)
-    stretches = max(1, points // 2 - 1)
-    length = -(-count // stretches)
-    padded = np.full(length * stretches, np.nan)
+    chunks = max(1, points // 2 - 1)
+    length = -(-count // chunks)
+    padded = np.full(length * chunks, np.nan)
     padded[:count] = values
-    table = padded.reshape(stretches, length)
-    first = np.arange(stretches) * length
+    table = padded.reshape(chunks, length)
+    first = np.arange(chunks) * length
     lowest = first + np.where(np.isnan(table), np.inf, table).argmin(axis=1)
     highest = first + np.where(np.isnan(table), -np.inf, table).argmax(axis=1)
-    chosen = np.unique(np.concatenate([[0, count - 1], lowest, highest]))
-    return chosen[chosen < count]
+    indices = np.unique(np.concatenate([[0, count - 1], lowest, highest]))
+    return indices[indices < count]
 
 
-def pace(steps: pl.DataFrame, *, start_s: float, bins: int) -> pl.DataFrame:
-    """Steps a second of each worker in stretches of time counted from `start_s`: (task, t_s, steps_per_s)."""
+def steps_per_second(steps: pl.DataFrame, *, start_s: float, bins: int) -> pl.DataFrame:
+    """Throughput of each worker in `bins` time intervals counted from `start_s`: (task, t_s, steps_per_s)."""
     ends = steps.filter(pl.col("kind") == "step").select("task", end=pl.col("t_s") + pl.col("duration_s") - start_s)
     if not len(ends):
         return pl.DataFrame(schema={"task": pl.String, "t_s": pl.Float64, "steps_per_s": pl.Float64})
@@ -110,20 +110,20 @@ def pace(steps: pl.DataFrame, *, start_s: float, bins: int) -> pl.DataFrame:
     counts = ends.with_columns(bin=(pl.col("end") / width).floor().clip(0, bins - 1).cast(pl.Int32)).group_by(
         "task", "bin"
     )
-    every = ends.select(pl.col("task").unique()).join(
+    all_bins = ends.select(pl.col("task").unique()).join(
         pl.DataFrame({"bin": range(bins)}, schema={"bin": pl.Int32}), how="cross"
     )
     return (
-        every.join(counts.len(), on=["task", "bin"], how="left")
+        all_bins.join(counts.len(), on=["task", "bin"], how="left")
         .select("task", t_s=(pl.col("bin") + 0.5) * width, steps_per_s=pl.col("len").fill_null(0) / width)
         .sort("task", "t_s")
     )
 
 
 def phase_spans(steps: pl.DataFrame, *, split_exchange: bool) -> pl.DataFrame:
-    """The phases of every step as they followed one another: (task, kind, step, t_s, duration_s).
+    """The phases of every step in order of time: (task, kind, step, t_s, duration_s).
 
-    `split_exchange`: pushes end for all workers at once (all-reduce), so each begins with the wait for the last.
+    `split_exchange`: the push phase ends for all workers at the same time (all-reduce), so it begins with a wait.
     """
     spans = steps.filter(pl.col("kind").is_in([*PHASE_NAMES, "fused"]))
     spans = spans.select("task", "kind", "step", "t_s", "duration_s")
@@ -138,7 +138,7 @@ def phase_spans(steps: pl.DataFrame, *, split_exchange: bool) -> pl.DataFrame:
 
 
 def phase_shares(spans: pl.DataFrame, *, bins: int) -> pl.DataFrame:
-    """How each task's time was divided in equal stretches of the run: (task, kind, t_s, share)."""
+    """Share of each phase in the time of each task, in `bins` equal time intervals: (task, kind, t_s, share)."""
     start, end = _extent(spans["t_s"]) if len(spans) else (0.0, 0.0)
     width = max(end - start, 1e-9) / bins
     number = ((pl.col("t_s") - start) / width).floor().clip(0, bins - 1).cast(pl.Int32)
@@ -150,26 +150,28 @@ def phase_shares(spans: pl.DataFrame, *, bins: int) -> pl.DataFrame:
 
 
 def windows(steps: pl.DataFrame, *, steps_each: int) -> list[Window]:
-    """The first steps, those around the slowest, and some evenly over the run: what to look at step by step."""
-    whole = steps.filter(pl.col("kind") == "step").select("task", "step", "t_s", "duration_s")
-    if not len(whole):
+    """Parts of the run to show step by step: the first and last steps, those around the slowest, some in between."""
+    complete = steps.filter(pl.col("kind") == "step").select("task", "step", "t_s", "duration_s")
+    if not len(complete):
         return []
-    # The first step is slow for reasons of its own, and shown anyway.
-    later = whole.filter(pl.col("step") > steps_each // 2)
-    slowest = (later if len(later) else whole).sort("duration_s", descending=True).row(0, named=True)
-    chief = whole.filter(pl.col("task") == whole["task"].min()).sort("step")
+    # The first step is always slow (warm-up) and is shown anyway.
+    later = complete.filter(pl.col("step") > steps_each // 2)
+    slowest = (later if len(later) else complete).sort("duration_s", descending=True).row(0, named=True)
+    chief = complete.filter(pl.col("task") == complete["task"].min()).sort("step")
     count = len(chief)
-    found = [_window("first steps", chief, 0, steps_each)]
+    columns_of_rates = [_window("first steps", chief, 0, steps_each)]
     if count <= steps_each:
-        return found
-    own = whole.filter(pl.col("task") == slowest["task"]).sort("step")
+        return columns_of_rates
+    own = complete.filter(pl.col("task") == slowest["task"]).sort("step")
     at = int(np.searchsorted(own["step"].to_numpy(), slowest["step"]))
-    found.append(
+    columns_of_rates.append(
         _window(f"slowest ({slowest['task']}, step {slowest['step']:,})", own, at - steps_each // 2, steps_each)
     )
     if count >= 8 * steps_each:
-        found += [_window(f"at {quarter * 25} %", chief, count * quarter // 4, steps_each) for quarter in (1, 2, 3)]
-    return [*found, _window("last steps", chief, count - steps_each, steps_each)]
+        columns_of_rates += [
+            _window(f"at {quarter * 25} %", chief, count * quarter // 4, steps_each) for quarter in (1, 2, 3)
+        ]
+    return [*columns_of_rates, _window("last steps", chief, count - steps_each, steps_each)]
 
 
 def _window(name: str, steps: pl.DataFrame, first: int, count: int) -> Window:

@@ -1,4 +1,4 @@
-"""Loss, accuracy and pace of a run over its course."""
+"""Charts of loss, accuracy and throughput over the course of a run."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from paceline.analyze.timeline import downsampled, pace
+from paceline.analyze.timeline import downsampled, steps_per_second
 from paceline.report.chart import Chart, Layout, Trace, View, axes, colour, dash, packed
 from paceline.report.fault_marks import about_faults, mark_faults
 from paceline.report.html import label
@@ -92,7 +92,7 @@ def updates_per_second(run: RunData) -> Chart | None:
     if len(steps) < 2:
         return None
     bins = max(1, min(_PACE_BINS, len(steps) // 20))
-    table = pace(steps, start_s=run.start_s, bins=bins)
+    table = steps_per_second(steps, start_s=run.start_s, bins=bins)
     # All workers of a synchronous run make the same updates.
     workers = table["task"].n_unique() if run.synchronous else 1
     whole = table.group_by("t_s").agg(pl.col("steps_per_s").sum() / workers).sort("t_s")

@@ -1,10 +1,10 @@
-"""What a verdict is made from: a run boiled down to a few numbers, without a judgement yet."""
+"""The numbers about a run from which its bottleneck is found. Plain data, no conclusions."""
 
 import msgspec
 
 
 class Phases(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds of one or all workers' time, by what they went to."""
+    """Seconds per phase, of one worker or of all workers together."""
 
     data: float = 0.0
     pull: float = 0.0
@@ -14,7 +14,7 @@ class Phases(msgspec.Struct, frozen=True, kw_only=True):
     eval: float = 0.0
     checkpoint: float = 0.0
     other: float = 0.0
-    """Of steps, but in no phase."""
+    """Time inside steps that belongs to no phase."""
 
     @property
     def total(self) -> float:
@@ -26,21 +26,21 @@ class Phases(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def own(self) -> float:
-        """What a worker needed for itself, whatever the others did."""
+        """Time that does not depend on other workers: everything but waiting, evaluation and checkpoints."""
         return self.data + self.pull + self.compute + self.push + self.other
 
 
 class TaskUse(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a task over the training."""
+    """CPU use of a task, averaged over the training."""
 
     cpu_cores: float = 0.0
     run_wait: float = 0.0
-    """Threads that were ready to run but had no core, on average."""
+    """Average number of threads that were ready to run but waited for a core."""
 
     @property
     def starved(self) -> float:
-        """Share of its time in which it could not go on for want of a core."""
-        # With several threads at it, all have to wait for the one that waits.
+        """Share of its time in which the task waited for a CPU core."""
+        # Threads that work together wait when one of them waits.
         return self.run_wait / max(1.0, self.cpu_cores + self.run_wait)
 
 
@@ -57,10 +57,10 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     host: str
     busy: float
-    """Share of the time that it had something to do; where only its CPU time is known, of the cores it may use."""
+    """Share of the time in which it handled requests. If only its CPU time is known: share of the cores it may use."""
     use: TaskUse = TaskUse()
     holds: dict[str, int] = {}
-    """Values of each parameter that are its to keep."""
+    """Number of values that this server holds of each parameter."""
 
 
 class LinkFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,22 +81,23 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[str, ...]
     cpu_cores: float
     cpus: float | None = None
-    """What its tasks are held to."""
+    """CPU limit of its tasks, in cores; None without a limit."""
 
     @property
     def is_full(self) -> bool:
-        return self.cpus is not None and self.cpu_cores >= NEARLY_FULL * self.cpus
+        return self.cpus is not None and self.cpu_cores >= FULL * self.cpus
 
 
-NEARLY_FULL = 0.85
-"""A quota is refilled at intervals, and what is left of one when a task waits for something else is lost."""
+FULL = 0.85
+"""Share of a CPU limit from which it counts as used up. Never 1: a quota is refilled at intervals, and what a task does
+not use of it while it waits for something else is lost."""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     synchronous: bool
     trains: bool = True
     seconds: float
-    """Of training."""
+    """Duration of the training."""
     startup_s: float = 0.0
     total_s: float = 0.0
     workers: tuple[WorkerFacts, ...]
@@ -104,32 +105,32 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     links: tuple[LinkFacts, ...] = ()
     hosts: tuple[HostFacts, ...] = ()
     machine_cores: int = 0
-    """Of the machine that all hosts share; 0 where each has its own."""
+    """Cores of the machine that all hosts share; 0 if every host is a machine of its own."""
     other_cores: float = 0.0
-    """Used by anything but the run."""
+    """Cores used by programs that do not belong to the run."""
     arithmetic_s: float | None = None
-    """What calculating alone would take a worker for a step, at best; None if nobody knows."""
+    """Lower bound for the arithmetic of one step, in seconds; None if the operations of the model are not known."""
     last: dict[str, float] = {}
-    """For each worker, the share of synchronous steps in which it was the last."""
+    """Share of the synchronous steps in which each worker was the last one at the barrier."""
     coverage: float = 1.0
-    """Share of the workers' time between their first and last step that is on record."""
+    """Share of the workers' time between their first and last step that the records cover."""
 
     @property
     def phases(self) -> Phases:
-        """Of all workers together."""
+        """Phases of all workers together."""
         names = Phases.__struct_fields__
         return Phases(**{name: sum(getattr(worker.phases, name) for worker in self.workers) for name in names})
 
     @property
     def steps(self) -> int:
-        """Of the worker that made fewest."""
+        """Steps of the worker that made the fewest."""
         return min((worker.steps for worker in self.workers), default=0)
 
     @property
     def machine_is_full(self) -> bool:
-        """Whether its cores were, on average over the training; nobody knows of machines that hosts do not share."""
+        """Whether the cores of the shared machine were used up on average; True if hosts do not share a machine."""
         used = sum(host.cpu_cores for host in self.hosts) + self.other_cores
-        return not self.machine_cores or used >= NEARLY_FULL * self.machine_cores
+        return not self.machine_cores or used >= FULL * self.machine_cores
 
     def host(self, name: str) -> HostFacts:
         return next(host for host in self.hosts if host.host == name)

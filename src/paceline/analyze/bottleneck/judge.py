@@ -1,4 +1,4 @@
-"""The verdict: the worst suspect, unless another is as bad or nobody is bad enough."""
+"""Chooses the bottleneck: the suspect with the largest share, unless two are equal or none is large enough."""
 
 from typing import Literal
 
@@ -9,50 +9,54 @@ from paceline.store.result import Suspect as SecondCause
 from paceline.store.result import Verdict
 
 NOT_CLEAR = "not clear"
-ENOUGH = 0.25
-"""With less than a quarter of the time, a cause does not set the pace."""
-APART = 0.03
-"""Two causes this close cannot be told apart: repeats of one run differ by as much."""
+MIN_SHARE = 0.25
+"""A cause with a smaller share of the time is not named as the bottleneck."""
+MIN_MARGIN = 0.03
+"""Two causes whose shares are closer than this cannot be distinguished: repeats of a run differ as much."""
 _MANY_STEPS, _SOME_STEPS = 100, 20
 
 
-def judge(facts: Facts, asked: Asked) -> Verdict:
+def judge(facts: Facts, configuration: Asked) -> Verdict:
     if not facts.steps or not facts.phases.total:
         return Verdict(cause=NOT_CLEAR, where="", share=0.0, evidence=["no step was recorded"], remedy=[])
     first, *rest = suspects(facts)
     second = rest[0] if rest else None
-    doubt = _doubt(facts, first, second)
+    why_not_clear = _why_not_clear(facts, first, second)
     return Verdict(
-        cause=NOT_CLEAR if doubt else first.cause,
-        where="" if doubt else first.where,
+        cause=NOT_CLEAR if why_not_clear else first.cause,
+        where="" if why_not_clear else first.where,
         share=round(first.share, 4),
-        evidence=[doubt, *_both(first, second)] if doubt else list(first.evidence),
-        remedy=[] if doubt else remedies(first, asked),
+        evidence=[why_not_clear, *_evidence_of_both(first, second)] if why_not_clear else list(first.evidence),
+        remedy=[] if why_not_clear else remedies(first, configuration),
         runner_up=SecondCause(cause=second.cause, where=second.where, share=round(second.share, 4)) if second else None,
         confidence=_confidence(facts, first, second),
     )
 
 
-def _doubt(facts: Facts, first: Suspect, second: Suspect | None) -> str:
+def _why_not_clear(facts: Facts, first: Suspect, second: Suspect | None) -> str:
     if facts.coverage < 0.5:
-        return f"only {facts.coverage:.0%} of the workers' time is on record"
-    if first.share < ENOUGH:
+        return f"only {facts.coverage:.0%} of the workers' time is recorded"
+    if first.share < MIN_SHARE:
         return f"nothing takes more than {first.share:.0%} of the time"
-    if second and first.cause != "startup" and first.share - second.share < APART:
+    if second and first.cause != "startup" and first.share - second.share < MIN_MARGIN:
         return f"{first.cause} and {second.cause} take as much of the time as each other"
     return ""
 
 
-def _both(first: Suspect, second: Suspect | None) -> list[str]:
-    return [f"{one.cause} {one.share:.0%}, {one.where}: {one.evidence[0]}" for one in (first, second) if one]
+def _evidence_of_both(first: Suspect, second: Suspect | None) -> list[str]:
+    return [
+        f"{suspect.cause} {suspect.share:.0%}, {suspect.where}: {suspect.evidence[0]}"
+        for suspect in (first, second)
+        if suspect
+    ]
 
 
 def _confidence(facts: Facts, first: Suspect, second: Suspect | None) -> Literal["high", "medium", "low"]:
-    # What a start-up takes is known after one step, and is no part of the others' time.
+    # Startup time is known after one step and is not part of the training time.
     if first.cause == "startup":
         return "high"
     margin, steps = first.share - (second.share if second else 0.0), facts.steps
-    if steps >= _MANY_STEPS and facts.coverage >= 0.9 and margin >= 0.15 and first.share >= 2 * ENOUGH:
+    if steps >= _MANY_STEPS and facts.coverage >= 0.9 and margin >= 0.15 and first.share >= 2 * MIN_SHARE:
         return "high"
     if steps >= _SOME_STEPS and facts.coverage >= 0.7 and margin >= 0.05:
         return "medium"
