@@ -1,0 +1,60 @@
+"""What the rest of Paceline needs to know about a strategy. Nothing outside this package tests a strategy's name."""
+
+from typing import Literal
+
+import msgspec
+
+Phase = Literal["data", "pull", "compute", "push", "wait"]
+Waits = Literal["never", "every-step", "every-round", "when-ahead"]
+Fact = Literal["has_servers", "sends_every_parameter"]
+"""A fact because of which a workload can refuse a strategy."""
+
+
+class Strategy(msgspec.Struct, frozen=True, kw_only=True):
+    """How workers train one model together. It is stored with every run, so a field may be added but not renamed."""
+
+    name: str
+    summary: str
+    """A few words for lists."""
+    update: str
+    """What one update of the global parameters is, as a sentence."""
+    waiting: str
+    """Which task waits for which, as a sentence."""
+    checkpoint: str
+    """What a checkpoint holds, as a sentence."""
+    synchronous: bool
+    """Whether one update takes a step of every worker."""
+    waits: Waits
+    """When a worker waits for other workers: never, in every step, after a round of several steps, or only when it is
+    too many steps ahead of the slowest."""
+    has_servers: bool
+    """Whether parameter servers hold the parameters, so that the layout needs at least one."""
+    single_worker: bool = False
+    """Whether it has exactly one worker. Such a run is the baseline of runs with several workers."""
+    phases: tuple[Phase, ...]
+    """The phases of a step, in order. Engines record them, or the analysis derives them from traces."""
+    barrier_phase: Phase | None = None
+    """The recorded phase in which a worker waits for the others; None if it never waits. If this is not `wait`, the
+    phase also holds the exchange: it begins when the worker arrives and ends for all workers at once, so the analysis
+    splits the time until the last arrival out of it."""
+    sends_every_parameter: bool = False
+    """Whether workers exchange the gradient of every parameter, also of those that a batch did not use."""
+    can_leave_out_slow_workers: bool = False
+    """Whether an update can be made without the gradients of the slowest workers (--backup)."""
+    asynchronous_counterpart: str | None = None
+    """The strategy to suggest if workers should not wait for each other."""
+    synchronous_counterpart: str | None = None
+    """The strategy to suggest if every worker should have the same share in each update."""
+    multi_worker_counterpart: str | None = None
+    """The strategy to suggest if one worker is not enough."""
+
+    @property
+    def mixed_phase(self) -> Phase | None:
+        """The phase that holds both the exchange and the wait for the other workers; None if they are separate."""
+        return None if self.barrier_phase == "wait" else self.barrier_phase
+
+    @property
+    def counterparts(self) -> tuple[str, ...]:
+        """The names of the strategies that can be suggested instead of this one."""
+        names = (self.asynchronous_counterpart, self.synchronous_counterpart, self.multi_worker_counterpart)
+        return tuple(dict.fromkeys(name for name in names if name))

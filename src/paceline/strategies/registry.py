@@ -1,0 +1,23 @@
+"""The strategies that are installed, by name. A package adds one with an entry point in the group `paceline.strategies`
+that refers to a Strategy: `my-strategy = "my_package.my_strategy:DESCRIPTOR"`."""
+
+from collections.abc import Mapping
+from functools import cache
+
+from paceline.entry_points import load_group
+from paceline.errors import PlanError
+from paceline.strategies.descriptor import Strategy
+
+GROUP = "paceline.strategies"
+
+
+@cache
+def strategies() -> Mapping[str, Strategy]:
+    """All descriptors. No framework is imported: a descriptor's module holds data only."""
+    return {name: _checked(name, load()) for name, load in load_group(GROUP).items()}
+
+
+def _checked(name: str, found: object) -> Strategy:
+    if not isinstance(found, Strategy) or found.name != name:
+        raise PlanError(f"entry point '{name}' in {GROUP} is not the Strategy of that name: correct its package")
+    return found
