@@ -17,6 +17,7 @@ from typing import Any
 from paceline.errors import HostError
 from paceline.hosts.base import HostRequest
 from paceline.hosts.registry import HOSTS
+from paceline.store.events import EndedEvent
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
 from soak.invariants import left_behind, violations
@@ -76,7 +77,7 @@ def _resume(scenario: Scenario, runs: Path) -> tuple[str, list[str]]:
         [sys.executable, "-m", "paceline", "show", killed, "--runs", str(runs), "--json"],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    ended = [event["status"] for event in StoredRun(RunPaths(runs / killed)).all("ended")]
+    ended = [event.status for event in StoredRun(RunPaths(runs / killed)).all(EndedEvent)]
     if shown.returncode or json.loads(shown.stdout)["status"] not in (ended or ["aborted"]):
         return "killed", [f"a killed run shows as: {shown.stdout[-300:]} {shown.stderr[-300:]}"]
     if wrong := list(left_behind(runs)):

@@ -77,7 +77,8 @@ def test_killed_and_resumed_is_as_never_killed(
     assert max(float(np.abs(expected[name] - found[name]).max()) for name in expected) < 1e-4
     # Every example once: it begins with the batch after the checkpoint's last.
     stored = StoredRun(RunPaths(Path(str(went_on["dir"]))))
-    start = (stored.first("created") or {})["resumed"]["update"]
+    assert stored.header.resumed
+    start = stored.header.resumed.update
     assert start >= 200
     steps_made = stored.steps.filter(stored.steps["kind"] == "step")
     for _, mine in steps_made.group_by("task"):
@@ -90,15 +91,14 @@ def test_an_asynchronous_run_goes_on_with_every_workers_own_batches(tmp_path: Pa
     went_on = resumed(directory)
     assert (went_on["status"], went_on["updates"]) == ("ok", 6000)
     before, after = StoredRun(RunPaths(directory)), StoredRun(RunPaths(Path(str(went_on["dir"]))))
-    start = (after.first("created") or {})["resumed"]
+    start = after.header.resumed
+    assert start
     for task in ("w0", "w1", "w2"):
         until_checkpoint = before.steps.filter(
-            (before.steps["kind"] == "step")
-            & (before.steps["task"] == task)
-            & (before.steps["update"] <= start["update"])
+            (before.steps["kind"] == "step") & (before.steps["task"] == task) & (before.steps["update"] <= start.update)
         )
         mine = after.steps.filter((after.steps["kind"] == "step") & (after.steps["task"] == task))["step"]
-        assert start["steps"][task] == len(until_checkpoint)
+        assert start.steps[task] == len(until_checkpoint)
         assert mine.min() == len(until_checkpoint)
 
 

@@ -10,12 +10,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from paceline.analyze.load import load_result
 from paceline.analyze.summary import summarize
 from paceline.control.interrupts import Interrupts, count_interrupts
-from paceline.control.resume_point import ResumePoint, resume_point_of
+from paceline.control.resume_point import resume_point_of
 from paceline.control.run_controller import Watch, execute, host_requests
 from paceline.control.run_state import RunState
 from paceline.data import registry as data
@@ -23,17 +21,21 @@ from paceline.data.dataset import PreparedData
 from paceline.engines.registry import ENGINES
 from paceline.errors import PlanError, StoreError
 from paceline.hosts.registry import HOSTS
-from paceline.plan.catalog import Catalog, EngineFacts, WorkloadFacts
+from paceline.plan.catalog import Catalog, EngineFacts, HostKindFacts, WorkloadFacts
 from paceline.plan.place import RunPlan, place
 from paceline.spec.experiment import Experiment
 from paceline.spec.load import experiment as request_of
 from paceline.spec.load import load_toml
 from paceline.spec.sweep import expand, key
 from paceline.store.events import add_later
+from paceline.store.header import ResumePoint, RunHeader
+from paceline.store.header_facts import alternatives, stored_engine, stored_host_kind
 from paceline.store.paths import RunPaths, check_writable, runs_of_sweep
 from paceline.store.result import Result
 from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
+from paceline.strategies.descriptor import Strategy
+from paceline.strategies.registry import strategies
 from paceline.workloads.model import CLASSIFIES
 from paceline.workloads.operations import training_operations
 from paceline.workloads.registry import WORKLOADS, sizes_of, workload
@@ -156,8 +158,8 @@ def catalog(asked: Iterable[str] = ()) -> Catalog:
             }
             for name, sizes in {**WORKLOADS, **own}.items()
         },
-        hosts=frozenset(HOSTS),
-        neighbours=frozenset(name for name, kind in HOSTS.items() if kind.shares_memory and _LINUX),
+        strategies=strategies(),
+        hosts={name: HostKindFacts(shares_memory=kind.shares_memory and _LINUX) for name, kind in HOSTS.items()},
     )
 
 
@@ -186,7 +188,8 @@ def _run_one(
 ) -> Result:
     writer = RunWriter(runs, name or _workload(one).name, one)
     try:
-        writer.event("created", **_created(one, ready, start), clock_zero_ns=writer.zero_ns)
+        header = header_of(one, ready, start, clock_zero_ns=writer.zero_ns)
+        writer.header(header)
         if start.run:
             what = f"resumed from update {start.update} of {start.run}"
             writer.event("incident", what=what, taints=True)
@@ -198,8 +201,9 @@ def _run_one(
         finally:
             writer.close()
         stored = StoredRun(writer.paths)
+        # On a full disk the header and the end may not be in the events.
+        stored.header = header
         result = summarize(stored)
-        # On a full disk the end may not be in the events.
         result.status, result.reason = end.status, end.reason
         if writer.trouble:
             # There was no room for the tables. Whoever looks at the run when there is makes them, and the result.
@@ -214,26 +218,36 @@ def _run_one(
         writer.release()
 
 
-def _created(one: RunPlan, ready: PreparedData, start: ResumePoint) -> Mapping[str, Any]:
-    spec = msgspec.to_builtins(one.spec)
-    spec |= {"stop": [str(rule) for rule in one.spec.stop], "fault": [str(fault) for fault in one.spec.fault]}
-    return {
-        "spec": spec,
-        "key": key(one.spec),
-        "size": one.size,
-        "transport": one.transport,
-        "layout": str(one.layout),
-        "places": msgspec.to_builtins(one.places),
-        "synchronous": one.synchronous,
-        "trains": one.trains,
-        "limits": {most.host: msgspec.to_builtins(most) for most in one.limits},
-        "one_machine": HOSTS[one.spec.hosts].shares_one_machine,
-        "operations_per_example": _operations(one),
-        "data": ready.source,
-        "resumed": msgspec.to_builtins(start) if start.run else None,
-        "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {"paceline": version("paceline"), one.spec.engine: ENGINES[one.spec.engine].version},
-    }
+def header_of(one: RunPlan, ready: PreparedData, start: ResumePoint, *, clock_zero_ns: int) -> RunHeader:
+    """The header of a run that starts now."""
+    engine = stored_engine(one.spec.engine, one.strategy.name)
+    return RunHeader(
+        spec=one.spec,
+        key=key(one.spec),
+        size=one.size,
+        layout=str(one.layout),
+        places=one.places,
+        strategy=one.strategy,
+        alternatives=_alternatives(one),
+        engine=engine,
+        host_kind=stored_host_kind(one.spec.hosts),
+        transport=one.transport,
+        trains=one.trains,
+        limits={most.host: most for most in one.limits},
+        operations_per_example=_operations(one),
+        data=ready.source,
+        resumed=start if start.run else None,
+        started_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        versions={"paceline": version("paceline"), one.spec.engine: engine.version},
+        clock_zero_ns=clock_zero_ns,
+    )
+
+
+def _alternatives(one: RunPlan) -> tuple[Strategy, ...]:
+    """The counterparts of a run's strategy that its engine and its workload can do."""
+    refused = _workload(one).refused
+    able = alternatives(one.strategy, one.spec.engine)
+    return tuple(strategy for strategy in able if not any(getattr(strategy, fact) for fact in refused))
 
 
 def _operations(one: RunPlan) -> int | None:

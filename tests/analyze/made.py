@@ -3,6 +3,7 @@
 from typing import Any
 
 from paceline.store.result import Disk, Final, HostResult, Reached, Result, Staleness, Traffic, Verdict, WorkerResult
+from paceline.strategies.registry import strategies
 
 
 def made(run: str = "sweep-1", **fields: Any) -> Result:
@@ -10,7 +11,8 @@ def made(run: str = "sweep-1", **fields: Any) -> Result:
     `staleness` and `stop` are short for what they fill in."""
     workers, strategy = fields.pop("workers", 2), fields.get("strategy", "ps-sync")
     steps = fields.pop("steps", [100] * workers)
-    synchronous = strategy != "ps-async"
+    facts = strategies()[strategy]
+    synchronous = facts.synchronous
     updates = max(steps) if synchronous else sum(steps)
     batch = fields.setdefault("batch", 100)
     reached_s, rule = fields.pop("to_loss_s", None), "loss=0.5"
@@ -46,6 +48,9 @@ def made(run: str = "sweep-1", **fields: Any) -> Result:
         "data": "mnist",
         "started_at": "2026-01-01T00:00:00+00:00",
         "key": "k",
+        "synchronous": synchronous,
+        "single_worker": facts.single_worker,
+        "one_machine": True,
     }
     fields.pop("memory_mb", None)
     return Result(**{**plain, **fields})

@@ -23,7 +23,7 @@ def test_phases_are_summed_by_worker() -> None:
             {"kind": "compute", "duration_s": 5.0, "task": "w1"},
             {"kind": "step", "task": "w1"},
         ),
-        split_exchange=False,
+        mixed_phase=None,
     )
     assert found == {"w0": {"compute": 3.0}, "w1": {"compute": 5.0}}
 
@@ -38,7 +38,7 @@ def test_what_comes_after_the_last_step_is_no_training() -> None:
             {"kind": "eval", "duration_s": 2.0, "step": 1},
             {"kind": "eval", "duration_s": 9.0, "step": 1, "final": True},
         ),
-        split_exchange=False,
+        mixed_phase=None,
     )
     assert found == {"w0": {"compute": 1.0, "eval": 2.0}}
 
@@ -51,7 +51,7 @@ def test_in_an_all_reduce_the_early_ones_wait_for_the_last() -> None:
             {"task": "w1", "kind": "push", "t_s": 12.0, "duration_s": 1.0},
             {"task": "w1", "kind": "step"},
         ),
-        split_exchange=True,
+        mixed_phase="push",
     )
     assert found["w0"] == {"push": 1.0, "wait": 2.0}
     assert found["w1"] == {"push": 1.0, "wait": 0.0}
@@ -67,13 +67,13 @@ def test_fused_time_is_divided_as_the_traced_steps_were() -> None:
             {"kind": "push", "duration_s": 1.0, "step": 1, "traced": True},
             {"kind": "step", "step": 1, "traced": True},
         ),
-        split_exchange=False,
+        mixed_phase=None,
     )
     assert found["w0"] == pytest.approx({"pull": 2.0, "compute": 4.0, "push": 2.0})
 
 
 def test_fused_time_without_any_trace_is_compute() -> None:
-    found = phases_by_worker(table({"kind": "fused", "duration_s": 8.0}, {"kind": "step"}), split_exchange=False)
+    found = phases_by_worker(table({"kind": "fused", "duration_s": 8.0}, {"kind": "step"}), mixed_phase=None)
     assert found["w0"] == {"compute": 8.0}
 
 

@@ -15,9 +15,11 @@ def start_of(folder: Path, *events: dict[str, Any]) -> float:
     paths = RunPaths(folder)
     step = dict.fromkeys(STEPS_SCHEMA) | {"task": "w0", "kind": "step", "step": 0, "t_s": 4.0, "duration_s": 0.1}
     pl.DataFrame([step], schema=STEPS_SCHEMA).write_parquet(paths.steps)
-    places = [{"task": task, "role": "w", "host": "h1"} for task in ("w0", "w1", "w2")]
-    server = {"task": "ps0", "role": "ps", "host": "h1"}
-    lines = [{"event": "created", "t_s": 0.0, "places": [*places, server]}, *events]
+    spec = {"workload": "logreg", "engine": "torch", "strategy": "ps-async", "hosts": "local"}
+    tasks = (("w0", "w", 0), ("w1", "w", 1), ("w2", "w", 2), ("ps0", "ps", 0))
+    places = [{"task": task, "role": role, "index": index, "host": "h1"} for task, role, index in tasks]
+    header = {"event": "created", "t_s": 0.0, "spec": spec, "layout": "pwww", "places": places}
+    lines = [header, *events]
     paths.events.write_text("\n".join(map(json.dumps, lines)))
     return training_start_s(StoredRun(paths))
 

@@ -86,7 +86,7 @@ def test_in_an_all_reduce_a_push_begins_with_the_wait_for_the_last() -> None:
         {"task": "w0", "kind": "push", "t_s": 10.0, "duration_s": 3.0},
         {"task": "w1", "kind": "push", "t_s": 12.0, "duration_s": 1.0},
     )
-    spans = timeline.phase_spans(pushes, split_exchange=True).filter(pl.col("task") == "w0").sort("t_s")
+    spans = timeline.phase_spans(pushes, mixed_phase="push").filter(pl.col("task") == "w0").sort("t_s")
     assert spans.select("kind", "t_s", "duration_s").rows() == [("wait", 10.0, 2.0), ("push", 12.0, 1.0)]
 
 
@@ -96,7 +96,7 @@ def test_shares_of_a_stretch_add_up() -> None:
             *[{"kind": "pull", "t_s": float(i), "duration_s": 0.25, "step": i} for i in range(8)],
             *[{"kind": "compute", "t_s": i + 0.25, "duration_s": 0.75, "step": i} for i in range(8)],
         ),
-        split_exchange=False,
+        mixed_phase=None,
     )
     shares = timeline.phase_shares(spans, bins=4)
     assert shares.group_by("t_s").agg(pl.col("share").sum())["share"].to_list() == pytest.approx([1.0] * 4)

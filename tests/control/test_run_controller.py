@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from fake_hosts import WAITING, FakeHosts, FakeTask, TaskScript, finish, serve_until_told
@@ -20,11 +19,12 @@ from paceline.control.run_controller import execute
 from paceline.control.run_state import RunState
 from paceline.data.dataset import PreparedData
 from paceline.hosts.base import Condition
-from paceline.pipeline import catalog
+from paceline.pipeline import catalog, header_of
 from paceline.plan.place import RunPlan, place
 from paceline.recording.recorder import Recorder, RecordReader, clock_ns
 from paceline.spec.load import experiment
 from paceline.spec.sweep import expand
+from paceline.store.header import ResumePoint
 from paceline.store.journal import Journal
 from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
@@ -41,7 +41,7 @@ def plan() -> RunPlan:
 @pytest.fixture
 def writer(tmp_path: Path, plan: RunPlan) -> RunWriter:
     made = RunWriter(tmp_path / "runs", "test", plan)
-    made.event("created", spec=msgspec.to_builtins(plan.spec), places=msgspec.to_builtins(plan.places))
+    made.header(header_of(plan, DATA, ResumePoint(), clock_zero_ns=made.zero_ns))
     return made
 
 

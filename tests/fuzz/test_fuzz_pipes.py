@@ -27,11 +27,12 @@ from paceline.control.validate_message import invalid_reason
 from paceline.data.dataset import PreparedData
 from paceline.hosts.base import AgentPipes, Condition, Host, HostRequest
 from paceline.messages import FrameError, FromAgent, FromTask, Receiver, Sender, ToAgent, ToTask
-from paceline.pipeline import catalog
+from paceline.pipeline import catalog, header_of
 from paceline.plan.place import RunPlan, place
 from paceline.recording.recorder import RECORD_BYTES
 from paceline.spec.load import experiment
 from paceline.spec.sweep import expand
+from paceline.store.header import ResumePoint
 from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
 from paceline.task.link_probe import LinkOrder
@@ -232,8 +233,8 @@ Play = Callable[[bytes], tuple[End, RunWriter]]
 def play(plan: RunPlan, tmp_path: Path) -> Play:
     def run(madness: bytes) -> tuple[End, RunWriter]:
         writer = RunWriter(tmp_path / "runs", "test", plan)
-        writer.event("created", spec=msgspec.to_builtins(plan.spec), places=msgspec.to_builtins(plan.places))
         ready = PreparedData(paths=("", "", "", ""), source="none", synthetic=True)
+        writer.header(header_of(plan, ready, ResumePoint(), clock_zero_ns=writer.zero_ns))
         end = execute(plan, MadHosts(madness), ready, writer, lambda _moment: None, Interrupts())
         writer.close()
         writer.release()

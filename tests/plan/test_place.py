@@ -4,10 +4,11 @@ import pytest
 
 from paceline.errors import PlanError
 from paceline.pipeline import catalog
-from paceline.plan.catalog import Catalog, EngineFacts, WorkloadFacts
+from paceline.plan.catalog import Catalog, EngineFacts, HostKindFacts, WorkloadFacts
 from paceline.plan.place import RunPlan, place
 from paceline.spec.load import experiment
 from paceline.spec.sweep import expand
+from paceline.strategies.registry import strategies
 
 _ALL = frozenset({"single", "ps-sync", "ps-async", "allreduce"})
 CATALOG = Catalog(
@@ -21,11 +22,12 @@ CATALOG = Catalog(
         "sized": {
             "small": WorkloadFacts(train_examples=600, engines=frozenset({"torch"})),
             "large": WorkloadFacts(
-                train_examples=600, engines=frozenset({"torch"}), refused={"allreduce": "it is too large"}
+                train_examples=600, engines=frozenset({"torch"}), refused={"sends_every_parameter": "it is too large"}
             ),
         },
     },
-    hosts=frozenset({"local", "netns"}),
+    strategies=strategies(),
+    hosts={"local": HostKindFacts(shares_memory=True), "netns": HostKindFacts()},
 )
 
 

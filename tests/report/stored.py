@@ -9,11 +9,12 @@ import numpy as np
 
 from paceline import pipeline
 from paceline.analyze.summary import summarize
+from paceline.data.dataset import PreparedData
 from paceline.messages import HostSample, LinkCount
-from paceline.plan.place import RunPlan
 from paceline.recording.recorder import INSIDE, Kind
 from paceline.recording.rows import RECORD_DTYPE
 from paceline.spec.load import experiment
+from paceline.store.header import ResumePoint
 from paceline.store.journal import ClockOffset, HostSamples, TaskAdded, TaskRecords
 from paceline.store.paths import RunPaths
 from paceline.store.result import Result
@@ -45,7 +46,9 @@ def store_run(
     fields = {"workload": "logreg", "strategy": "ps-async", "layout": "pw w", "stop": ["steps=1000"], **fields}
     (plan,) = pipeline.plan(experiment(fields))
     writer = RunWriter(runs, name, plan)
-    writer.event("created", t_s=0.0, **_created(plan, data))
+    ready = PreparedData(paths=(), source=data, synthetic=True)
+    header = pipeline.header_of(plan, ready, ResumePoint(), clock_zero_ns=writer.zero_ns)
+    writer.header(msgspec.structs.replace(header, key="key", started_at="2026-01-02T03:04:05+00:00"))
     hosts = dict.fromkeys(place.host for place in plan.places)
     for host in hosts:
         writer.event("joined", t_s=0.1, host=host, cores=4, memory_bytes=8_000_000_000, network="host")
@@ -65,7 +68,7 @@ def store_run(
         writer.event(**{"name": event["event"], **event})
     if end:
         for place in plan.workers if steps and end[0] == "ok" else ():
-            updates = steps if plan.synchronous else steps * len(plan.workers)
+            updates = steps if plan.strategy.synchronous else steps * len(plan.workers)
             writer.event("finished", t_s=ended_s, task=place.task, **_outcome(steps, updates, ended_s))
         writer.event("ended", t_s=ended_s, status=end[0], reason=end[1])
     writer.close()
@@ -80,22 +83,6 @@ def result_of(paths: RunPaths) -> Result:
     result = StoredRun(paths).result
     assert result
     return result
-
-
-def _created(plan: RunPlan, data: str) -> dict[str, Any]:
-    return {
-        "spec": msgspec.to_builtins(plan.spec)
-        | {"stop": [str(rule) for rule in plan.spec.stop], "fault": [str(fault) for fault in plan.spec.fault]},
-        "key": "key",
-        "size": plan.size,
-        "transport": plan.transport,
-        "layout": str(plan.layout),
-        "places": msgspec.to_builtins(plan.places),
-        "synchronous": plan.synchronous,
-        "trains": plan.trains,
-        "data": data,
-        "started_at": "2026-01-02T03:04:05+00:00",
-    }
 
 
 def _outcome(steps: int, updates: int, ended_s: float) -> dict[str, Any]:

@@ -7,8 +7,8 @@ import pytest
 
 import paceline
 from paceline.engines.registry import ENGINES
-from paceline.plan.catalog import STRATEGIES
 from paceline.store.result import Result
+from paceline.strategies.registry import strategies
 from paceline.workloads.registry import WORKLOADS, workload
 
 LAYOUTS = {"single": "w", "ps-sync": "pw w", "ps-async": "pw w", "allreduce": "w w"}
@@ -35,7 +35,7 @@ def cells() -> list[Any]:
     for sizes in WORKLOADS.values():
         for one in (one for one in sizes.values() if one.model):
             for engine in ENGINES:
-                for strategy in STRATEGIES:
+                for strategy in strategies():
                     if one.model and strategy not in one.refused:
                         cell = (one.title, engine, strategy)
                         marks = [] if cell in ALWAYS else [pytest.mark.slow]

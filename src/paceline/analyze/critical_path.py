@@ -8,15 +8,15 @@ _PHASES_BEFORE_BARRIER = ("data", "pull", "compute", "push")
 CRITICAL_SCHEMA = {"step": pl.UInt32, "task": pl.String, "late_s": pl.Float64, "phase": pl.String}
 
 
-def critical_path(steps: pl.DataFrame, *, exchange_is_barrier: bool) -> pl.DataFrame:
+def critical_path(steps: pl.DataFrame, *, barrier_phase: str) -> pl.DataFrame:
     """One row per step: the worker that arrived last at the barrier, its delay against the median of the other workers,
     and the phase in which it took longest compared with them. Steps that some workers did not make are left out. Empty
     if phases are not recorded for each step.
 
-    `exchange_is_barrier`: workers meet in the exchange itself (all-reduce), so a worker arrives when its push begins.
+    A worker arrives at the barrier when its `barrier_phase` begins.
     """
     untraced = of_whole_steps(steps).filter(~pl.col("traced"))
-    arrivals = _arrivals(untraced, "push" if exchange_is_barrier else "wait")
+    arrivals = _arrivals(untraced, barrier_phase)
     workers = arrivals["task"].n_unique()
     complete = arrivals.filter(pl.len().over("step") == workers) if workers > 1 else arrivals.clear()
     if not len(complete):
@@ -26,7 +26,7 @@ def critical_path(steps: pl.DataFrame, *, exchange_is_barrier: bool) -> pl.DataF
         median_of_others=_median_of_others("arrived_s", workers),
     )
     last = ranked.filter(pl.col("arrived_s") == pl.col("latest")).unique("step", keep="first")
-    excess = _slowest_phases(untraced, workers, exchange_is_barrier=exchange_is_barrier)
+    excess = _slowest_phases(untraced, workers, barrier_phase)
     joined = last.join(excess, on=["step", "task"], how="left").sort("step")
     late = (pl.col("arrived_s") - pl.col("median_of_others")).alias("late_s")
     return joined.select("step", "task", late, pl.col("phase").fill_null("compute"))
@@ -38,8 +38,8 @@ def _arrivals(steps: pl.DataFrame, kind: str) -> pl.DataFrame:
     return waits.group_by("step", "task").agg(arrived_s=pl.col("t_s").min())
 
 
-def _slowest_phases(steps: pl.DataFrame, workers: int, *, exchange_is_barrier: bool) -> pl.DataFrame:
-    kinds = [kind for kind in _PHASES_BEFORE_BARRIER if not (exchange_is_barrier and kind == "push")]
+def _slowest_phases(steps: pl.DataFrame, workers: int, barrier_phase: str) -> pl.DataFrame:
+    kinds = [kind for kind in _PHASES_BEFORE_BARRIER if kind != barrier_phase]
     spent = steps.filter(pl.col("kind").is_in(kinds)).group_by("step", "task", "kind").agg(pl.col("duration_s").sum())
     own, others = pl.col("duration_s"), pl.col("duration_s").sum().over("step", "kind")
     excess = spent.with_columns(excess=own - (others - own) / (workers - 1))

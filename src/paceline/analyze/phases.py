@@ -9,16 +9,16 @@ PHASE_NAMES = tuple(kind.name.lower() for kind in PHASES)
 _EXCHANGE = ("pull", "compute", "push", "wait")
 
 
-def phases_by_worker(steps: pl.DataFrame, *, split_exchange: bool) -> dict[str, dict[str, float]]:
+def phases_by_worker(steps: pl.DataFrame, *, mixed_phase: str | None) -> dict[str, dict[str, float]]:
     """Seconds per worker and phase.
 
-    `split_exchange`: the push phase ends for all workers at the same time (all-reduce), so the time until the last
-    worker has begun its push counts as `wait`, not as `push`.
+    `mixed_phase` (of the strategy) ends for all workers at the same time, so the time until the last worker has begun
+    it counts as `wait`, not as that phase.
     """
     steps = of_whole_steps(steps)
     spent = steps.filter(pl.col("kind").is_in(PHASE_NAMES) & ~pl.col("traced"))
-    if split_exchange:
-        spent = _split_wait_from_push(spent)
+    if mixed_phase:
+        spent = _split_wait_from(mixed_phase, spent)
     seconds_by_worker: dict[str, dict[str, float]] = {}
     for task, kind, seconds in spent.group_by("task", "kind").agg(pl.col("duration_s").sum()).iter_rows():
         seconds_by_worker.setdefault(task, {})[kind] = seconds
@@ -37,14 +37,14 @@ def of_whole_steps(steps: pl.DataFrame) -> pl.DataFrame:
     return counted.filter(~pl.col("final")).drop("last")
 
 
-def _split_wait_from_push(spent: pl.DataFrame) -> pl.DataFrame:
-    push = spent.filter(pl.col("kind") == "push").with_columns(
+def _split_wait_from(phase: str, spent: pl.DataFrame) -> pl.DataFrame:
+    mixed = spent.filter(pl.col("kind") == phase).with_columns(
         waited=(pl.col("t_s").max().over("step") - pl.col("t_s")).clip(0, None)
     )
-    push = push.with_columns(waited=pl.min_horizontal("waited", "duration_s"))
-    transfer = push.with_columns(duration_s=pl.col("duration_s") - pl.col("waited")).drop("waited")
-    waited = push.with_columns(kind=pl.lit("wait"), duration_s=pl.col("waited")).drop("waited")
-    return pl.concat([spent.filter(pl.col("kind") != "push"), transfer, waited])
+    mixed = mixed.with_columns(waited=pl.min_horizontal("waited", "duration_s"))
+    transfer = mixed.with_columns(duration_s=pl.col("duration_s") - pl.col("waited")).drop("waited")
+    waited = mixed.with_columns(kind=pl.lit("wait"), duration_s=pl.col("waited")).drop("waited")
+    return pl.concat([spent.filter(pl.col("kind") != phase), transfer, waited])
 
 
 def _split_fused_calls(steps: pl.DataFrame) -> dict[str, dict[str, float]]:

@@ -61,7 +61,7 @@ def _families(named: list[Named], kind: Kind) -> list[list[Named]]:
     alone: dict[tuple[str, ...], Named] = {}
     for group, name in named:
         rest = _load(group, kind, by_sweep)
-        if group.first.strategy == "single":
+        if group.first.single_worker:
             alone[rest] = (group, name)
         else:
             families.setdefault((group.first.strategy, *rest), []).append((group, name))

@@ -7,12 +7,13 @@ import polars as pl
 
 from paceline.analyze.bottleneck.collect_facts import collect_facts
 from paceline.analyze.bottleneck.judge import judge
-from paceline.analyze.bottleneck.remedies import Asked
+from paceline.analyze.bottleneck.remedies import asked_of
 from paceline.analyze.hosts import host_results, other_cores
 from paceline.analyze.phases import phases_by_worker, staleness_by_worker
 from paceline.analyze.recovery import recoveries
 from paceline.spec.experiment import RunSpec
-from paceline.store.events import Event
+from paceline.store.events import EndedEvent, FinishedEvent, IncidentEvent, JoinedEvent, LinkEvent
+from paceline.store.header import ResumePoint, RunHeader, spec_fields
 from paceline.store.result import Final, HostResult, Incident, Link, Reached, Result, Verdict, WorkerResult
 from paceline.store.run import StoredRun
 from paceline.workloads.user_workload import is_user_workload
@@ -24,37 +25,36 @@ _MACHINE_SCOPE = {
     "network": "the machine's, shared by all hosts",
     "disk": "the host's tasks",
 }
+CHIEF = "w0"
+"""The worker that evaluates."""
 _HOST_SCOPE = {**_MACHINE_SCOPE, "network": "the host's own interfaces"}
 
 
 def summarize(run: StoredRun) -> Result:
     """Everything the JSON contract promises, from what is on disk."""
-    created = run.first("created") or {}
-    spec: dict[str, Any] = created.get("spec", {})
-    worker_tasks = {p["task"]: p["host"] for p in created.get("places", []) if p["role"] == "w"}
+    header = run.header
+    spec, synchronous = header.spec, header.strategy.synchronous
     outcomes = _outcomes(run)
     steps = run.steps.filter(pl.col("kind") == "step")
     training = _Training(run, outcomes, steps)
-    before = _before(created, worker_tasks)
-    workers = _workers(run.steps, worker_tasks, outcomes, spec, before)
-    hosts = _hosts(run, created, training)
-    chief: Event = outcomes.get("w0", {})
+    before = _before(header)
+    workers = _workers(run, outcomes, before)
+    hosts = _hosts(run, training)
+    chief = outcomes.get(CHIEF)
     status, reason = _status(run)
     made = sum(worker.steps for worker in workers)
-    trains = created.get("trains", True)
-    batch = spec.get("batch", 0) if trains else 0
-    synchronous = bool(created.get("synchronous"))
-    updates = _updates(run, created, outcomes, steps)
-    updates_before = (created.get("resumed") or {}).get("update", 0)
+    batch = spec.batch if header.trains else 0
+    updates = _updates(run, outcomes, steps)
+    updates_before = header.resumed.update if header.resumed else 0
     return Result(
         run=run.paths.id,
-        workload=spec.get("workload", "?"),
-        engine=spec.get("engine", "?"),
-        strategy=spec.get("strategy", "?"),
-        layout=created.get("layout", "?"),
+        workload=spec.workload,
+        engine=spec.engine,
+        strategy=spec.strategy,
+        layout=header.layout,
         batch=batch,
-        seed=spec.get("seed", 0),
-        repeat=spec.get("repeat", 1),
+        seed=spec.seed,
+        repeat=spec.repeat,
         status=status,
         reason=reason,
         tainted=any(event.get("taints") for event in run.events),
@@ -62,34 +62,37 @@ def summarize(run: StoredRun) -> Result:
         examples=made * batch,
         train_s=round(training.seconds, 6),
         total_s=round(_total(run), 6),
-        first_step_s=_first_step(steps, len(worker_tasks)),
+        first_step_s=_first_step(steps, len(header.worker_hosts)),
         updates_per_s=round(training.pace(updates - updates_before, synchronous=synchronous), 4),
         examples_per_s=round(training.pace(made - sum(before.values()), synchronous=False) * batch, 3),
         final=_final(run.steps, chief),
         reached=_reached(chief, training.start_s),
         workers=workers,
         hosts=hosts,
-        verdict=_verdict(run, created, workers, hosts, training),
+        verdict=_verdict(run, workers, hosts, training),
         incidents=[
-            Incident(t_s=event["t_s"], what=event["what"], task=event.get("task"), host=event.get("host"))
-            for event in run.all("incident")
+            Incident(t_s=event.t_s, what=event.what, task=event.task, host=event.host)
+            for event in run.all(IncidentEvent)
         ],
         dir=str(run.paths.directory),
-        hosts_kind=spec.get("hosts", "?"),
-        settings={key: spec.get(key) for key in _SETTINGS},
-        size=created.get("size", ""),
-        transport=created.get("transport"),
-        data=created.get("data", "?"),
-        started_at=created.get("started_at", "?"),
-        key=created.get("key", ""),
+        hosts_kind=spec.hosts,
+        settings={name: value for name, value in spec_fields(spec).items() if name in _SETTINGS},
+        size=header.size,
+        transport=header.transport,
+        data=header.data,
+        started_at=header.started_at,
+        key=header.key,
+        synchronous=synchronous,
+        single_worker=header.strategy.single_worker,
+        one_machine=header.host_kind.shares_one_machine,
         other_cores_mean=round(_other_cores(run, training), 3),
-        traceback=(run.first("failed") or {}).get("traceback") if is_user_workload(spec.get("workload", "")) else None,
+        traceback=(run.first("failed") or {}).get("traceback") if is_user_workload(spec.workload) else None,
         traced_steps=len(steps.filter(pl.col("traced"))),
         faults=recoveries(
             run.events,
             steps,
-            requested=spec.get("fault", []),
-            task_hosts={place["task"]: place["host"] for place in created.get("places", [])},
+            requested=map(str, spec.fault),
+            task_hosts=header.task_hosts,
             start_s=training.start_s,
         ),
     )
@@ -105,34 +108,33 @@ def training_start_s(run: StoredRun) -> float:
     return _start_s(run, _outcomes(run))
 
 
-def _outcomes(run: StoredRun) -> dict[str, Event]:
+def _outcomes(run: StoredRun) -> dict[str, FinishedEvent]:
     """What each worker said at its end."""
-    workers = {place["task"] for place in (run.first("created") or {}).get("places", []) if place["role"] == "w"}
-    return {event["task"]: event for event in run.all("finished") if event["task"] in workers}
+    return {event.task: event for event in run.all(FinishedEvent) if event.task in run.header.worker_hosts}
 
 
-def _before(created: Event, workers: dict[str, str]) -> dict[str, int]:
-    """The steps of each worker that another run had made, which this one continues."""
-    resumed = created.get("resumed")
-    if not resumed:
-        return dict.fromkeys(workers, 0)
+def _before(header: RunHeader) -> dict[str, int]:
+    """The steps of each worker that were made by the run that this one resumes."""
+    start = header.resumed or ResumePoint()
     return {
-        task: resumed["update"] if created.get("synchronous") else resumed["steps"].get(task, 0) for task in workers
+        task: start.update if header.strategy.synchronous else start.steps.get(task, 0) for task in header.worker_hosts
     }
 
 
-def _updates(run: StoredRun, created: Event, outcomes: dict[str, Event], steps: pl.DataFrame) -> int:
+def _updates(run: StoredRun, outcomes: dict[str, FinishedEvent], steps: pl.DataFrame) -> int:
     """The last count of updates that a worker saw. What was lost in going back to a checkpoint does not count."""
     if outcomes:
-        return max(int(event["updates"]) for event in outcomes.values())
-    start = run.all("restored")[-1] if run.first("restored") else (created.get("resumed") or {})
-    since = steps.filter(pl.col("t_s") >= start.get("t_s", 0.0))
-    return max(int(start.get("update", 0)), int(since["update"].max() or 0))  # type: ignore[arg-type]
+        return max(event.updates for event in outcomes.values())
+    restored = [event for event in run.events if event["event"] == "restored"]
+    resumed = run.header.resumed or ResumePoint()
+    from_s, from_update = (restored[-1]["t_s"], restored[-1].get("update", 0)) if restored else (0.0, resumed.update)
+    since = steps.filter(pl.col("t_s") >= from_s)
+    return max(int(from_update), int(since["update"].max() or 0))  # type: ignore[arg-type]
 
 
-def _start_s(run: StoredRun, outcomes: dict[str, Event]) -> float:
+def _start_s(run: StoredRun, outcomes: dict[str, FinishedEvent]) -> float:
     go = run.first("go")
-    starts = [event["started_s"] for event in outcomes.values() if event["started_s"]]
+    starts = [event.started_s for event in outcomes.values() if event.started_s]
     # Those that came back began later than the training did.
     if starts and not run.first("restarting"):
         return float(min(starts))
@@ -145,9 +147,9 @@ def _start_s(run: StoredRun, outcomes: dict[str, Event]) -> float:
 class _Training:
     """When the training was, and how much of it was spent on traced steps, which do not count as pace."""
 
-    def __init__(self, run: StoredRun, outcomes: dict[str, Event], steps: pl.DataFrame) -> None:
+    def __init__(self, run: StoredRun, outcomes: dict[str, FinishedEvent], steps: pl.DataFrame) -> None:
         # The evaluation that ended the run is part of it: without it nobody would know that the rule holds.
-        ends = [event[end] for event in outcomes.values() for end in ("ended_s", "reached_s") if event[end]]
+        ends = [end for event in outcomes.values() for end in (event.ended_s, event.reached_s) if end]
         self.start_s = _start_s(run, outcomes)
         if not ends and len(steps):
             ends = [float((steps["t_s"] + steps["duration_s"]).max() or 0.0)]  # type: ignore[arg-type]
@@ -168,20 +170,14 @@ class _Training:
 
 
 def _status(run: StoredRun) -> tuple[Any, str | None]:
-    ended = run.first("ended")
-    if ended:
-        return ended["status"], ended["reason"]
+    for ended in run.all(EndedEvent):
+        return ended.status, ended.reason
     return "aborted", "the controller was killed"
 
 
-def _workers(
-    steps: pl.DataFrame,
-    homes: dict[str, str],
-    outcomes: dict[str, Event],
-    spec: dict[str, Any],
-    before: dict[str, int],
-) -> list[WorkerResult]:
-    phases = phases_by_worker(steps, split_exchange=spec.get("strategy") == "allreduce")
+def _workers(run: StoredRun, outcomes: dict[str, FinishedEvent], before: dict[str, int]) -> list[WorkerResult]:
+    steps = run.steps
+    phases = phases_by_worker(steps, mixed_phase=run.header.strategy.mixed_phase)
     staleness = staleness_by_worker(steps)
     # A step made again after a restart is one step.
     made = steps.filter(pl.col("kind") == "step").group_by("task").agg(pl.col("step").n_unique())
@@ -190,22 +186,22 @@ def _workers(
         WorkerResult(
             task=task,
             host=host,
-            steps=outcomes[task]["steps"] if task in outcomes else before[task] + counts.get(task, 0),
+            steps=outcomes[task].steps if task in outcomes else before[task] + counts.get(task, 0),
             phases={name: round(seconds, 6) for name, seconds in phases.get(task, {}).items()},
             staleness=staleness.get(task),
-            dropped=outcomes[task].get("dropped", 0) if task in outcomes else 0,
-            fetched_mb=round(outcomes[task].get("fetched_bytes", 0) / 1e6, 6) if task in outcomes else 0.0,
+            dropped=outcomes[task].dropped if task in outcomes else 0,
+            fetched_mb=round(outcomes[task].fetched_bytes / 1e6, 6) if task in outcomes else 0.0,
         )
-        for task, host in homes.items()
+        for task, host in run.header.worker_hosts.items()
     ]
 
 
-def _hosts(run: StoredRun, created: Event, training: _Training) -> list[HostResult]:
+def _hosts(run: StoredRun, training: _Training) -> list[HostResult]:
     tasks: dict[str, list[str]] = {}
-    for place in created.get("places", []):
-        tasks.setdefault(place["host"], []).append(place["task"])
+    for place in run.header.places:
+        tasks.setdefault(place.host, []).append(place.task)
     scopes = {
-        event["host"]: _MACHINE_SCOPE if event["network"] == "machine" else _HOST_SCOPE for event in run.all("joined")
+        event.host: _MACHINE_SCOPE if event.network == "machine" else _HOST_SCOPE for event in run.all(JoinedEvent)
     }
     hosts = sorted(tasks, key=lambda name: int(name[1:]))
     found = host_results(
@@ -216,25 +212,24 @@ def _hosts(run: StoredRun, created: Event, training: _Training) -> list[HostResu
         scopes=scopes,
     )
     for host in found:
-        host.link = _link(run, created, host.host)
+        host.link = _link(run, host.host)
     return found
 
 
-def _link(run: StoredRun, created: Event, host: str) -> Link | None:
-    """Machines that share one network have none."""
-    joined = next((event for event in run.all("joined") if event["host"] == host), {})
-    rate = created.get("limits", {}).get(host, {}).get("link_bits_s")
-    if joined.get("network") != "host":
+def _link(run: StoredRun, host: str) -> Link | None:
+    """What the link of a host can carry; None if the host shares a network with others, or it is not known."""
+    joined = next((event for event in run.all(JoinedEvent) if event.host == host), None)
+    limits = run.header.limits.get(host)
+    if joined is None or joined.network != "host":
         return None
-    if rate:
-        return Link(tx_mb_s=rate / 8e6, rx_mb_s=rate / 8e6, known_from="by --link")
-    measured = next((event for event in run.all("link") if event["host"] == host), None)
-    return Link(tx_mb_s=measured["tx_mb_s"], rx_mb_s=measured["rx_mb_s"], known_from="measured") if measured else None
+    if limits and limits.link_bits_s:
+        rate = limits.link_bits_s / 8e6
+        return Link(tx_mb_s=rate, rx_mb_s=rate, known_from="by --link")
+    measured = next((event for event in run.all(LinkEvent) if event.host == host), None)
+    return Link(tx_mb_s=measured.tx_mb_s, rx_mb_s=measured.rx_mb_s, known_from="measured") if measured else None
 
 
-def _verdict(
-    run: StoredRun, created: Event, workers: list[WorkerResult], hosts: list[HostResult], training: _Training
-) -> Verdict:
+def _verdict(run: StoredRun, workers: list[WorkerResult], hosts: list[HostResult], training: _Training) -> Verdict:
     facts = collect_facts(
         run,
         workers,
@@ -244,13 +239,7 @@ def _verdict(
         total_s=_total(run),
         other_cores=_other_cores(run, training),
     )
-    asked = Asked(
-        spec=created.get("spec", {}),
-        layout=created.get("layout", ""),
-        trains=created.get("trains", True),
-        crowded=created.get("one_machine", False),
-    )
-    return judge(facts, asked)
+    return judge(facts, asked_of(run.header))
 
 
 def _other_cores(run: StoredRun, training: _Training) -> float:
@@ -271,11 +260,11 @@ def _first_step(steps: pl.DataFrame, workers: int) -> float | None:
     return round(float((firsts["t_s"] + firsts["duration_s"]).max()), 6)  # type: ignore[arg-type]
 
 
-def _final(steps: pl.DataFrame, chief: Event) -> Final:
-    if chief.get("value") is not None:
-        return Final(loss=None, accuracy=None, value=chief["value"])
-    if chief.get("loss") is not None:
-        return Final(loss=chief["loss"], accuracy=chief["accuracy"], auc=chief.get("auc"))
+def _final(steps: pl.DataFrame, chief: FinishedEvent | None) -> Final:
+    if chief and chief.value is not None:
+        return Final(loss=None, accuracy=None, value=chief.value)
+    if chief and chief.loss is not None:
+        return Final(loss=chief.loss, accuracy=chief.accuracy, auc=chief.auc)
     # A run that was cut short: its last evaluation is the best there is.
     last = steps.filter(pl.col("kind") == "eval").sort("t_s").tail(1)
     if len(last):
@@ -284,9 +273,7 @@ def _final(steps: pl.DataFrame, chief: Event) -> Final:
     return Final(loss=None, accuracy=None)
 
 
-def _reached(chief: Event, start_s: float) -> Reached | None:
-    if not chief.get("reached") or chief.get("reached_s") is None:
+def _reached(chief: FinishedEvent | None, start_s: float) -> Reached | None:
+    if not chief or not chief.reached or chief.reached_s is None:
         return None
-    return Reached(
-        rule=chief["reached"], at_s=round(chief["reached_s"] - start_s, 6), at_update=chief["reached_update"]
-    )
+    return Reached(rule=chief.reached, at_s=round(chief.reached_s - start_s, 6), at_update=chief.reached_update)

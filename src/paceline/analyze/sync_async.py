@@ -80,8 +80,7 @@ def sync_async_comparisons(groups: Sequence[Group], called: Sequence[str] | None
 
 def is_synchronous(group: Group) -> bool:
     """Whether every worker's batch is in each update."""
-    first = (group.ok or group.results)[0]
-    return sum(worker.steps for worker in first.workers) > first.updates
+    return group.first.synchronous
 
 
 def steps_per_worker(group: Group) -> dict[str, Spread]:

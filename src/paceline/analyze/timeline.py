@@ -120,21 +120,21 @@ def steps_per_second(steps: pl.DataFrame, *, start_s: float, bins: int) -> pl.Da
     )
 
 
-def phase_spans(steps: pl.DataFrame, *, split_exchange: bool) -> pl.DataFrame:
+def phase_spans(steps: pl.DataFrame, *, mixed_phase: str | None) -> pl.DataFrame:
     """The phases of every step in order of time: (task, kind, step, t_s, duration_s).
 
-    `split_exchange`: the push phase ends for all workers at the same time (all-reduce), so it begins with a wait.
+    `mixed_phase` (of the strategy) ends for all workers at the same time, so it begins with a wait.
     """
     spans = steps.filter(pl.col("kind").is_in([*PHASE_NAMES, "fused"]))
     spans = spans.select("task", "kind", "step", "t_s", "duration_s")
-    if not split_exchange:
+    if mixed_phase is None:
         return spans
-    push = spans.filter(pl.col("kind") == "push").with_columns(
+    mixed = spans.filter(pl.col("kind") == mixed_phase).with_columns(
         waited=pl.min_horizontal(pl.col("t_s").max().over("step") - pl.col("t_s"), "duration_s")
     )
-    waits = push.with_columns(kind=pl.lit("wait"), duration_s=pl.col("waited"))
-    moves = push.with_columns(t_s=pl.col("t_s") + pl.col("waited"), duration_s=pl.col("duration_s") - pl.col("waited"))
-    return pl.concat([spans.filter(pl.col("kind") != "push"), *(part.drop("waited") for part in (waits, moves))])
+    waits = mixed.with_columns(kind=pl.lit("wait"), duration_s=pl.col("waited"))
+    moves = mixed.with_columns(t_s=pl.col("t_s") + pl.col("waited"), duration_s=pl.col("duration_s") - pl.col("waited"))
+    return pl.concat([spans.filter(pl.col("kind") != mixed_phase), *(part.drop("waited") for part in (waits, moves))])
 
 
 def phase_shares(spans: pl.DataFrame, *, bins: int) -> pl.DataFrame:

@@ -73,9 +73,9 @@ def engines(incomplete: str) -> list[str]:
 
 
 def strategies(incomplete: str) -> list[str]:
-    from paceline.plan.catalog import STRATEGIES
+    from paceline.strategies.registry import strategies as installed
 
-    return _listed(incomplete, STRATEGIES)
+    return _listed(incomplete, installed())
 
 
 def layouts(incomplete: str) -> list[str]:

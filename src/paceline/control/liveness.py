@@ -42,7 +42,7 @@ class LivenessMonitor:
         self._task_hosts = {place.task: place.host for place in plan.places}
         self._watchdog = Watchdog(
             [place.task for place in plan.workers],
-            synchronous=plan.synchronous,
+            synchronous=plan.strategy.synchronous,
             first_step_s=startup_s,
             busy_s=BUSY_S * slowness,
         )

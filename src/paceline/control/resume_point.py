@@ -2,28 +2,16 @@
 
 from pathlib import Path
 
-import msgspec
 import polars as pl
 
 from paceline.analyze.load import load_result
 from paceline.errors import StoreError
 from paceline.store import tables
+from paceline.store.header import ResumePoint
 from paceline.store.journal import read
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
 from paceline.train.checkpoint import update_of
-
-
-class ResumePoint(msgspec.Struct, frozen=True, kw_only=True):
-    """Where training continues. The default is the beginning of training."""
-
-    checkpoint: str | None = None
-    update: int = 0
-    steps: dict[str, int] = {}
-    """Steps of each worker that are included in the checkpoint."""
-    trained_s: float = 0.0
-    run: str | None = None
-    """Id of the run that is continued; None for a restart inside the same run."""
 
 
 def resume_point_of(paths: RunPaths) -> ResumePoint:
@@ -38,12 +26,12 @@ def resume_point_of(paths: RunPaths) -> ResumePoint:
         raise StoreError(f"run {paths.id} has no checkpoint to resume from: start runs with --checkpoint-every")
     path, update = found
     run = StoredRun(paths)
-    before = (run.first("created") or {}).get("resumed") or {}
+    before = run.header.resumed or ResumePoint()
     return ResumePoint(
         checkpoint=str(path.absolute()),
         update=update,
-        steps=steps_until(run.steps, update, before.get("steps", {})),
-        trained_s=result.train_s + before.get("trained_s", 0.0),
+        steps=steps_until(run.steps, update, before.steps),
+        trained_s=result.train_s + before.trained_s,
         run=paths.id,
     )
 

@@ -18,7 +18,7 @@ from paceline.control.ingest import Ingest
 from paceline.control.interrupts import Interrupts
 from paceline.control.link_capacity import capacities
 from paceline.control.liveness import AGENT_LEASE_S, LivenessMonitor
-from paceline.control.resume_point import ResumePoint, last_checkpoint, steps_so_far, steps_until
+from paceline.control.resume_point import last_checkpoint, steps_so_far, steps_until
 from paceline.control.run_state import RunState
 from paceline.control.supervisor import STARTUP_DEADLINE_S, Supervisor
 from paceline.control.validate_message import invalid_reason
@@ -27,6 +27,7 @@ from paceline.engines.registry import ENGINES
 from paceline.hosts.base import Host, HostKind, HostRequest
 from paceline.plan.place import RunPlan
 from paceline.spec.interval import Interval
+from paceline.store.header import ResumePoint
 from paceline.store.journal import ClockOffset, TaskAdded
 from paceline.store.writer import RunWriter
 from paceline.train.context import Job, Outcome
@@ -45,11 +46,11 @@ def restart_policy(plan: RunPlan) -> events.RestartPolicy:
         return events.RestartPolicy()
     restart_requested = spec.on_failure == "restart"
     workers_can_rejoin = (
-        plan.servers and ENGINES[spec.engine].workers_rejoin and (restart_requested or not plan.synchronous)
+        plan.servers and ENGINES[spec.engine].workers_rejoin and (restart_requested or not plan.strategy.synchronous)
     )
     workers = frozenset(place.task for place in plan.workers) if workers_can_rejoin else frozenset()
     # All workers read the parameter values in the chief's shared memory, so it cannot be replaced alone.
-    not_alone = {"w0"} if plan.synchronous and plan.transport == "memory" and not spec.backup else set()
+    not_alone = {"w0"} if plan.strategy.synchronous and plan.transport == "memory" and not spec.backup else set()
     reassignable = workers if restart_requested and plan.trains else frozenset()
     return events.RestartPolicy(
         rejoin=workers - not_alone,
@@ -343,7 +344,7 @@ class RunController:
             examples=spec.examples,
             engine=spec.engine,
             strategy=spec.strategy,
-            synchronous=plan.synchronous,
+            synchronous=plan.strategy.synchronous,
             batch=spec.batch,
             seed=spec.seed,
             lr=spec.lr if spec.lr is not None else work.lr,

@@ -91,7 +91,7 @@ class RunState:
     @property
     def updates_per_s(self) -> float:
         rates = [worker.steps_per_s for worker in self.workers.values()]
-        return sum(rates) / len(rates) if self.plan.synchronous else sum(rates)
+        return sum(rates) / len(rates) if self.plan.strategy.synchronous else sum(rates)
 
     def add_records(self, task: str, records: np.ndarray) -> None:
         worker = self.workers.get(task)

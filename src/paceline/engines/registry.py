@@ -31,6 +31,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its servers and workers can pass values through memory that they share."""
     drops_late: bool = False
     """Whether its servers can go on without the slowest workers' gradients."""
+    splits_parameters_evenly: bool = False
+    """Whether each of its parameter servers holds an equal part of the parameters."""
     workers_rejoin: bool = False
     """Whether a worker of its parameter servers may go and come back while the others stay."""
     env: dict[str, str] = {}
@@ -73,6 +75,7 @@ ENGINES: dict[str, Engine] = {
         secrets="paceline.paramserver.transports.curve_auth:new_keys",
         shares_memory=True,
         drops_late=True,
+        splits_parameters_evenly=True,
         workers_rejoin=True,
     ),
     "tensorflow": Engine(

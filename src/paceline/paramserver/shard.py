@@ -294,6 +294,3 @@ class SyncShard(Shard):
         self._held[bucket].clear()
         self._ghosts[bucket].clear()
         return answers
-
-
-SHARDS: dict[str, type[Shard]] = {"ps-async": AsyncShard, "ps-sync": SyncShard}

@@ -4,23 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-
-class StrategyFacts(msgspec.Struct, frozen=True, kw_only=True):
-    summary: str
-    has_server: bool
-    one_worker: bool = False
-    synchronous: bool = True
-    """Whether one update takes a step of every worker."""
-
-
-STRATEGIES: Mapping[str, StrategyFacts] = {
-    "single": StrategyFacts(summary="one worker, nothing shared", has_server=False, one_worker=True),
-    "ps-sync": StrategyFacts(summary="parameter server; an update is the mean of all workers", has_server=True),
-    "ps-async": StrategyFacts(
-        summary="parameter server; every worker's push is an update", has_server=True, synchronous=False
-    ),
-    "allreduce": StrategyFacts(summary="no server; workers average their gradients", has_server=False),
-}
+from paceline.strategies.descriptor import Fact, Strategy
 
 
 class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,14 +30,19 @@ class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
     takes_momentum: bool = True
     trains: bool = True
     """False: it computes something else, step by step, and has no examples."""
-    refused: Mapping[str, str] = {}
-    """Strategies that make no sense for it, each with the reason."""
+    refused: Mapping[Fact, str] = {}
+    """Facts of strategies that make no sense for it, each with the reason."""
+
+
+class HostKindFacts(msgspec.Struct, frozen=True, kw_only=True):
+    shares_memory: bool = False
+    """Whether tasks on different hosts can pass values through this machine's memory."""
 
 
 class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     engines: Mapping[str, EngineFacts]
     workloads: Mapping[str, Mapping[str, WorkloadFacts]]
     """By name and size; a workload of one size has it under ''."""
-    hosts: frozenset[str]
-    neighbours: frozenset[str] = frozenset()
-    """Kinds of hosts whose tasks share this machine's memory."""
+    strategies: Mapping[str, Strategy]
+    hosts: Mapping[str, HostKindFacts]
+    """Kinds of hosts by name."""

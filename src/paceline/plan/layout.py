@@ -41,8 +41,8 @@ class Layout(msgspec.Struct, frozen=True):
         """All tasks: servers first, then workers, each numbered in the order of hosts."""
         found = []
         for letter, role in _ROLES.items():
-            homes = [host for host, word in zip(self.hosts, self.words, strict=True) for mark in word if mark == letter]
-            found += [TaskPlace(f"{role}{i}", role, i, host) for i, host in enumerate(homes)]
+            hosts = [host for host, word in zip(self.hosts, self.words, strict=True) for mark in word if mark == letter]
+            found += [TaskPlace(f"{role}{i}", role, i, host) for i, host in enumerate(hosts)]
         return tuple(found)
 
 

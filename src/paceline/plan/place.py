@@ -3,12 +3,13 @@
 import msgspec
 
 from paceline.errors import PlanError, unknown
-from paceline.plan.catalog import STRATEGIES, Catalog, WorkloadFacts
+from paceline.plan.catalog import Catalog, WorkloadFacts
 from paceline.plan.faults import check_faults
 from paceline.plan.layout import Layout, TaskPlace, resolve
 from paceline.plan.limits import HostLimits, limits
 from paceline.spec.experiment import RunSpec
 from paceline.spec.stop import limiting_rule
+from paceline.strategies.descriptor import Strategy
 
 DEFAULT_EVAL_EVERY = 100
 
@@ -20,7 +21,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     size: str
     layout: Layout
     places: tuple[TaskPlace, ...]
-    synchronous: bool
+    strategy: Strategy
     updates_per_epoch: int
     update_limit: int | None
     """Updates after which the run ends at the latest; None if only time or quality ends it."""
@@ -55,14 +56,16 @@ def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
     """The plan of one run; PlanError, in one line, if it cannot work."""
     _known(spec, catalog)
     size, workload = _sized(spec, catalog)
-    facts = STRATEGIES[spec.strategy]
-    layout = resolve(spec.layout or ("single" if facts.one_worker else "cluster"), needs_server=facts.has_server)
-    _fits(spec, layout)
+    strategy = catalog.strategies[spec.strategy]
+    layout = resolve(
+        spec.layout or ("single" if strategy.single_worker else "cluster"), needs_server=strategy.has_servers
+    )
+    _fits(strategy, layout)
     _may_drop(spec, layout, catalog)
-    updates_per_epoch = _updates_per_epoch(spec, workload, layout)
+    updates_per_epoch = _updates_per_epoch(spec, workload, layout, strategy)
     limited = limiting_rule(spec.stop, updates_per_epoch)
     limit = limited[0] if limited else None
-    if not facts.synchronous and limit is not None and limit < layout.workers:
+    if not strategy.synchronous and limit is not None and limit < layout.workers:
         raise PlanError(f"{limit} updates over {layout.workers} workers leave some without a step: ask for more")
     places = layout.places()
     check_faults(spec, places, limit)
@@ -72,7 +75,7 @@ def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
         size=size,
         layout=layout,
         places=places,
-        synchronous=facts.synchronous,
+        strategy=strategy,
         updates_per_epoch=updates_per_epoch,
         update_limit=limit,
         eval_every=spec.eval_every or (DEFAULT_EVAL_EVERY if wants_quality else None),
@@ -87,8 +90,8 @@ def _known(spec: RunSpec, catalog: Catalog) -> None:
         raise PlanError(unknown("workload", spec.workload, catalog.workloads))
     if spec.engine not in catalog.engines:
         raise PlanError(unknown("engine", spec.engine, catalog.engines))
-    if spec.strategy not in STRATEGIES:
-        raise PlanError(unknown("strategy", spec.strategy, STRATEGIES))
+    if spec.strategy not in catalog.strategies:
+        raise PlanError(unknown("strategy", spec.strategy, catalog.strategies))
     if spec.hosts not in catalog.hosts:
         raise PlanError(unknown("kind of hosts", spec.hosts, catalog.hosts))
     engine = catalog.engines[spec.engine]
@@ -118,24 +121,25 @@ def _sized(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
         raise PlanError(f"{title} brings its own examples: cut them there and leave out --examples")
     if not workload.has_accuracy and any(rule.kind == "accuracy" for rule in spec.stop):
         raise PlanError(f"{title} has no accuracy to stop at: stop at a loss")
-    if spec.strategy in workload.refused:
-        raise PlanError(f"{title} makes no sense with {spec.strategy}: {workload.refused[spec.strategy]}")
+    for fact, reason in workload.refused.items():
+        if getattr(catalog.strategies[spec.strategy], fact):
+            raise PlanError(f"{title} makes no sense with {spec.strategy}: {reason}")
     return size, workload
 
 
 def _transport(spec: RunSpec, workload: WorkloadFacts, catalog: Catalog) -> str | None:
     shares = workload.trains and catalog.engines[spec.engine].shares_memory
-    if STRATEGIES[spec.strategy].one_worker or not shares:
+    if catalog.strategies[spec.strategy].single_worker or not shares:
         if spec.transport is not None:
             raise PlanError(f"there is no choice of transport with {spec.engine} and {spec.strategy}: leave it out")
         return None
-    neighbours = spec.hosts in catalog.neighbours
-    if spec.transport == "memory" and not neighbours:
+    share_memory = catalog.hosts[spec.hosts].shares_memory
+    if spec.transport == "memory" and not share_memory:
         raise PlanError(f"hosts {spec.hosts} share no memory: leave out transport, or use tcp")
-    return spec.transport or ("memory" if neighbours else "tcp")
+    return spec.transport or ("memory" if share_memory else "tcp")
 
 
-def _updates_per_epoch(spec: RunSpec, workload: WorkloadFacts, layout: Layout) -> int:
+def _updates_per_epoch(spec: RunSpec, workload: WorkloadFacts, layout: Layout, strategy: Strategy) -> int:
     examples = _examples(spec, workload)
     if not workload.trains:
         return 1  # To go through everything once is to compute it once.
@@ -146,7 +150,7 @@ def _updates_per_epoch(spec: RunSpec, workload: WorkloadFacts, layout: Layout) -
             f"({examples} over {layout.workers} workers): use a smaller batch or fewer workers"
         )
     steps = examples // (spec.batch * layout.workers)
-    return steps if STRATEGIES[spec.strategy].synchronous else steps * layout.workers
+    return steps if strategy.synchronous else steps * layout.workers
 
 
 def _examples(spec: RunSpec, workload: WorkloadFacts) -> int:
@@ -159,25 +163,28 @@ def _examples(spec: RunSpec, workload: WorkloadFacts) -> int:
 def _may_drop(spec: RunSpec, layout: Layout, catalog: Catalog) -> None:
     if not spec.backup:
         return
-    if spec.strategy != "ps-sync" or not catalog.engines[spec.engine].drops_late:
-        able = " or ".join(name for name, engine in catalog.engines.items() if engine.drops_late)
-        raise PlanError(f"--backup is for ps-sync on engine {able}: leave it out with {spec.strategy} on {spec.engine}")
+    able = catalog.strategies[spec.strategy].can_leave_out_slow_workers and catalog.engines[spec.engine].drops_late
+    if not able:
+        engines = " or ".join(name for name, engine in catalog.engines.items() if engine.drops_late)
+        strategies = " or ".join(name for name, one in catalog.strategies.items() if one.can_leave_out_slow_workers)
+        raise PlanError(
+            f"--backup is for {strategies} on engine {engines}: leave it out with {spec.strategy} on {spec.engine}"
+        )
     if spec.backup >= layout.workers:
         raise PlanError(f"--backup {spec.backup} leaves no worker of {layout.workers} to wait for: use fewer")
 
 
-def _fits(spec: RunSpec, layout: Layout) -> None:
-    facts = STRATEGIES[spec.strategy]
+def _fits(strategy: Strategy, layout: Layout) -> None:
     if layout.workers == 0:
         raise PlanError(f"layout '{layout}' has no worker: add a w, e.g. 'pw w w'")
-    if facts.has_server and layout.servers == 0:
+    if strategy.has_servers and layout.servers == 0:
         raise PlanError(
-            f"{spec.strategy} needs a parameter server and layout '{layout}' has none: add a p, e.g. 'pw w'"
+            f"{strategy.name} needs a parameter server and layout '{layout}' has none: add a p, e.g. 'pw w'"
         )
-    if not facts.has_server and layout.servers:
+    if not strategy.has_servers and layout.servers:
         raise PlanError(
-            f"{spec.strategy} uses no parameter server and layout '{layout}' has one: leave out the p, "
+            f"{strategy.name} uses no parameter server and layout '{layout}' has one: leave out the p, "
             "or use a named layout, which adapts (cluster, cluster2)"
         )
-    if facts.one_worker and layout.workers > 1:
-        raise PlanError(f"{spec.strategy} is one worker and layout '{layout}' has {layout.workers}: use layout single")
+    if strategy.single_worker and layout.workers > 1:
+        raise PlanError(f"{strategy.name} is one worker and layout '{layout}' has {layout.workers}: use layout single")

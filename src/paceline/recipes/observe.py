@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from paceline.plan.catalog import STRATEGIES
 from paceline.recipes.recipe import Per
 from paceline.recipes.time_bins import host_time_bins
 from paceline.store.result import HostResult, Result
@@ -41,8 +40,7 @@ def machine_cores(stored: StoredRun) -> int:
 
 def _examples(stored: StoredRun) -> int | None:
     """Training examples that were asked for; None is all."""
-    spec: dict[str, int | None] = (stored.first("created") or {}).get("spec", {})
-    return spec.get("examples")
+    return stored.header.spec.examples
 
 
 def _of_run(result: Result, stored: StoredRun) -> Observation:
@@ -110,7 +108,7 @@ def _evaluations(result: Result, stored: StoredRun) -> Iterator[Observation]:
     steps = stored.steps
     start = float(steps.filter(pl.col("kind") == "step")["t_s"].min() or 0.0)  # type: ignore[arg-type]
     per_epoch = _examples(stored) or workload(result.workload, result.size).train_examples
-    workers = len(result.workers) if STRATEGIES[result.strategy].synchronous else 1
+    workers = len(result.workers) if result.synchronous else 1
     rows = steps.filter(pl.col("kind") == "eval").sort("t_s").unique("update", keep="first", maintain_order=True)
     for row in rows.iter_rows(named=True):
         yield {

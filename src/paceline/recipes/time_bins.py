@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from paceline.plan.catalog import STRATEGIES
 from paceline.store.result import Result
 from paceline.store.run import StoredRun
 
@@ -20,7 +19,7 @@ def host_time_bins(result: Result, stored: StoredRun) -> Iterator[dict[str, str 
     ends = (steps["t_s"] + steps["duration_s"]).to_numpy()
     edges = np.linspace(float(steps["t_s"].min()), float(ends.max()), TIME_BINS + 1)  # type: ignore[arg-type]
     made = np.histogram(ends, edges)[0] / np.diff(edges)
-    workers = len(result.workers) if STRATEGIES[result.strategy].synchronous else 1
+    workers = len(result.workers) if result.synchronous else 1
     for host in result.hosts:
         samples = stored.samples.filter(pl.col("host") == host.host).sort("t_s")
         load = _load(samples, edges) if len(samples) > 1 else [{} for _ in range(TIME_BINS)]

@@ -8,6 +8,7 @@ from paceline.analyze.curves import learning_curves
 from paceline.analyze.summary import training_start_s
 from paceline.analyze.timeline import phase_spans
 from paceline.report.host_table import Machine
+from paceline.store.events import JoinedEvent
 from paceline.store.paths import RunPaths
 from paceline.store.result import Result
 from paceline.store.run import StoredRun
@@ -33,9 +34,9 @@ class RunData:
         """When the training began, on the run's clock: 0 in all figures."""
         return training_start_s(self._stored)
 
-    @cached_property
+    @property
     def synchronous(self) -> bool:
-        return bool((self._stored.first("created") or {}).get("synchronous"))
+        return self._stored.header.strategy.synchronous
 
     @cached_property
     def curves(self) -> pl.DataFrame:
@@ -43,10 +44,11 @@ class RunData:
 
     @cached_property
     def spans(self) -> pl.DataFrame:
-        return phase_spans(self.steps, split_exchange=self.result.strategy == "allreduce")
+        return phase_spans(self.steps, mixed_phase=self._stored.header.strategy.mixed_phase)
 
 
 def machine_of(paths: RunPaths) -> Machine | None:
     """What the first of a run's hosts said it has; None if none ever said anything."""
-    joined = StoredRun(paths).first("joined")
-    return Machine(cores=joined["cores"], memory_mb=joined["memory_bytes"] / 1e6) if joined else None
+    for joined in StoredRun(paths).all(JoinedEvent):
+        return Machine(cores=joined.cores, memory_mb=joined.memory_bytes / 1e6)
+    return None

@@ -9,10 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from paceline.errors import StoreError
-from paceline.store.events import Event, add_later
+from paceline.store.events import Event, TablesEvent, add_later
 from paceline.store.paths import RunPaths
 
-EVENT = "tables"
+EVENT = TablesEvent.name
 
 
 def write_checksums(paths: RunPaths) -> None:

@@ -1,7 +1,7 @@
-"""The lines of a run's diary as its readers rely on them."""
+"""The events of a run that readers rely on, as typed values; every other event is read as a dict."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -11,90 +11,109 @@ from paceline.store.paths import append_whole
 Event = dict[str, Any]
 
 
-class _Any(msgspec.Struct):
+class StoredEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """What every line of events.jsonl has. There may be more fields than those declared."""
+
+    name: ClassVar[str] = ""
     event: str
     t_s: float
+    """On the run's clock."""
 
 
-class _Place(msgspec.Struct):
-    task: str
-    role: str
-    host: str
+class JoinedEvent(StoredEvent, frozen=True, kw_only=True):
+    """The agent of a host said what the host has."""
 
-
-class _Created(_Any):
-    spec: dict[str, Any] = {}
-    places: list[_Place] = []
-    limits: dict[str, dict[str, Any]] = {}
-
-
-class _Joined(_Any):
+    name: ClassVar[str] = "joined"
     host: str
     network: str
+    """`host` if the host has a network of its own, `machine` if it shares the machine's."""
     cores: int
     memory_bytes: int
 
 
-class _Assigned(_Any):
+class AssignedEvent(StoredEvent, frozen=True, kw_only=True):
+    """A task was given its compute threads."""
+
+    name: ClassVar[str] = "assigned"
     task: str
     threads: int
 
 
-class _Link(_Any):
+class LinkEvent(StoredEvent, frozen=True, kw_only=True):
+    """The capacity of a host's link was measured."""
+
+    name: ClassVar[str] = "link"
     host: str
     tx_mb_s: float
     rx_mb_s: float
 
 
-class _Finished(_Any):
+class FinishedEvent(StoredEvent, frozen=True, kw_only=True):
+    """A task ended its part of the training; times are on the run's clock."""
+
+    name: ClassVar[str] = "finished"
     task: str
     steps: int
     updates: int
     started_s: float | None
     ended_s: float | None
     reached_s: float | None
+    reached: str | None = None
+    """The stop rule that ended the run."""
+    reached_update: int = 0
+    loss: float | None = None
+    accuracy: float | None = None
+    auc: float | None = None
+    value: float | None = None
+    """The result of a computation that is not training."""
+    dropped: int = 0
+    operations_per_cpu_s: float = 0.0
     fetched_bytes: int = 0
-    homes: dict[str, dict[str, int]] = {}
+    shard_sizes: dict[str, dict[str, int]] = {}
+    """For each server, how many values of which parameters it holds."""
 
 
-class _Incident(_Any):
+class IncidentEvent(StoredEvent, frozen=True, kw_only=True):
+    name: ClassVar[str] = "incident"
     what: str
+    task: str | None = None
+    host: str | None = None
 
 
-class _Ended(_Any):
+class EndedEvent(StoredEvent, frozen=True, kw_only=True):
+    name: ClassVar[str] = "ended"
     status: str
     reason: str | None
 
 
-class _Tables(_Any):
+class TablesEvent(StoredEvent, frozen=True, kw_only=True):
+    """The tables of the run were written."""
+
+    name: ClassVar[str] = "tables"
     sha256: dict[str, str]
+    """By file name."""
 
 
-_FORMS: dict[str, type[_Any]] = {
-    "created": _Created,
-    "joined": _Joined,
-    "assigned": _Assigned,
-    "link": _Link,
-    "finished": _Finished,
-    "incident": _Incident,
-    "ended": _Ended,
-    "tables": _Tables,
+_FORMS: dict[str, type[StoredEvent]] = {
+    form.name: form
+    for form in (JoinedEvent, AssignedEvent, LinkEvent, FinishedEvent, IncidentEvent, EndedEvent, TablesEvent)
 }
-"""What there must be of the events that figures are made from; there may be more."""
+_RENAMED = {"homes": "shard_sizes"}
+"""Fields by the names that earlier versions wrote."""
 
 
 def well_formed(line: bytes) -> Event | None:
-    """The event of a line; None if it is torn or is not what was once written there."""
+    """The event of a line, with today's names of its fields; None if the line is torn or damaged."""
     try:
-        found = msgspec.json.decode(line, type=Event)
-        msgspec.convert(found, _FORMS.get(str(found.get("event")), _Any))
+        found = {_RENAMED.get(name, name): value for name, value in msgspec.json.decode(line, type=Event).items()}
+        msgspec.convert(found, _FORMS.get(str(found.get("event")), StoredEvent))
     except UNREADABLE:
         return None
     return found
 
 
 def add_later(events: Path, name: str, **fields: Any) -> None:
-    """A line in the diary of a run that is over."""
+    """Append an event to those of a run that is over."""
     with events.open("a+b", buffering=0) as file:
         file.seek(0)
         lines = file.readall().split(b"\n")

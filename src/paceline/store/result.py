@@ -4,6 +4,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from paceline.store.header_facts import stored_host_kind
+from paceline.strategies.registry import strategies
+
 Status = Literal["ok", "failed", "diverged", "aborted"]
 
 
@@ -183,7 +186,14 @@ class Result(msgspec.Struct, kw_only=True):
     """Steps from whose traces the phases of fused steps were divided."""
     faults: list[FaultResult] = []
     """What was made to go wrong, by --fault."""
-    schema: int = 1
+    synchronous: bool = False
+    """Whether one update takes a step of every worker."""
+    single_worker: bool = False
+    """Whether the strategy has one worker, so that this run is the baseline of those with several."""
+    one_machine: bool = False
+    """Whether the tasks of all hosts compete for the cores of one machine."""
+    schema: int = 2
+    """As written: keys that a later schema added are filled in when the result is read."""
 
     @property
     def title(self) -> str:
@@ -201,4 +211,8 @@ def encode(result: Result) -> bytes:
 
 
 def decode(data: bytes) -> Result:
-    return msgspec.json.decode(data, type=Result)
+    result = msgspec.json.decode(data, type=Result)
+    if result.schema < 2 and (strategy := strategies().get(result.strategy)):
+        result.synchronous, result.single_worker = strategy.synchronous, strategy.single_worker
+        result.one_machine = stored_host_kind(result.hosts_kind).shares_one_machine
+    return result

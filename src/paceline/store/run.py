@@ -4,25 +4,35 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import filelock
+import msgspec
 import polars as pl
 
 from paceline.errors import StoreError
 from paceline.messages import UNREADABLE
 from paceline.store import result as results
 from paceline.store.checksums import verify_checksums
-from paceline.store.events import Event, well_formed
+from paceline.store.events import Event, StoredEvent, well_formed
+from paceline.store.header import EVENT as HEADER_EVENT
+from paceline.store.header import RunHeader, read_header
 from paceline.store.paths import RunPaths, write_whole
 from paceline.store.result import Result
 from paceline.store.tables import SAMPLES_SCHEMA, STEPS_SCHEMA, upgraded
 from paceline.store.writer import consolidate
 
+Kind = TypeVar("Kind", bound=StoredEvent)
+
 
 class StoredRun:
     def __init__(self, paths: RunPaths) -> None:
         self.paths = paths
+
+    @cached_property
+    def header(self) -> RunHeader:
+        """What the run is; StoreError if there is no header that this program can read."""
+        return read_header(self.paths.id, self.first(HEADER_EVENT))
 
     @cached_property
     def events(self) -> list[Event]:
@@ -34,10 +44,12 @@ class StoredRun:
         return [event for line in lines if (event := well_formed(line))]
 
     def first(self, name: str) -> Event | None:
+        """The first event of that name with all its fields."""
         return next((event for event in self.events if event["event"] == name), None)
 
-    def all(self, name: str) -> list[Event]:
-        return [event for event in self.events if event["event"] == name]
+    def all(self, kind: type[Kind]) -> list[Kind]:
+        """The events of a kind, in order of time."""
+        return [msgspec.convert(event, kind) for event in self.events if event["event"] == kind.name]
 
     @cached_property
     def steps(self) -> pl.DataFrame:

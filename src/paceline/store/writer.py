@@ -18,6 +18,8 @@ from paceline.plan.place import RunPlan
 from paceline.recording.recorder import clock_ns, give_room_back
 from paceline.store import tables
 from paceline.store.checksums import write_checksums
+from paceline.store.header import EVENT as HEADER_EVENT
+from paceline.store.header import RunHeader, header_fields, spec_fields
 from paceline.store.journal import Entry, Journal, TaskRecords, read
 from paceline.store.paths import RunPaths, append_whole, create_run, write_whole
 from paceline.store.unshipped import unshipped
@@ -47,6 +49,10 @@ class RunWriter:
 
     def now_s(self) -> float:
         return (clock_ns() - self._started_ns) / 1e9
+
+    def header(self, header: RunHeader) -> None:
+        """The first line of the run's events."""
+        self.event(HEADER_EVENT, **header_fields(header))
 
     def event(self, name: str, **fields: Any) -> None:
         """One line in the run's diary."""
@@ -141,9 +147,7 @@ def _write(paths: RunPaths, steps: pl.DataFrame, samples: pl.DataFrame) -> None:
 
 def _spec_fields(plan: RunPlan) -> dict[str, Any]:
     """The run as a spec file: `paceline run` on it makes the same run again."""
-    fields = {key: value for key, value in msgspec.to_builtins(plan.spec).items() if value is not None}
+    fields = {key: value for key, value in spec_fields(plan.spec).items() if value is not None}
     del fields["repeat"]
-    fields["stop"] = [str(rule) for rule in plan.spec.stop]
-    fields["fault"] = [str(fault) for fault in plan.spec.fault]
     fields["layout"] = str(plan.layout)
     return fields

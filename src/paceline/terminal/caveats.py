@@ -53,8 +53,10 @@ def _missed_target(group: Group, name: str) -> Iterator[str]:
 
 
 def _shared_machine(comparison: Comparison) -> Iterator[str]:
-    if any(scaling.base.first.hosts_kind == "local" for scaling in comparison.scalings):
-        yield "on local all hosts share this machine's cores: that bounds what more workers bring"
+    bases = [scaling.base.first for scaling in comparison.scalings]
+    kinds = dict.fromkeys(base.hosts_kind for base in bases if base.one_machine and not base.settings.get("cpus"))
+    for kind in kinds:
+        yield f"on {kind} all hosts share this machine's cores: that limits what more workers bring"
 
 
 def _busy_machine(groups: list[Group]) -> Iterator[str]:

@@ -86,7 +86,7 @@ class Outcome(msgspec.Struct, kw_only=True):
     """Steps whose gradient came too late for its update."""
     operations_per_cpu_s: float = 0.0
     """What one thread of a worker can calculate at best."""
-    homes: dict[str, dict[str, int]] = {}
+    shard_sizes: dict[str, dict[str, int]] = {}
     """For each server, how many values of which parameters it holds, by the chief."""
     fetched_bytes: int = 0
     """Blocks that had to be fetched from other tasks."""

@@ -161,7 +161,7 @@ class Chief:
             # In an asynchronous run the limit may be reached by another worker's update.
             self._reach(limit[1], outcome, outcome.ended_ns, limit[0])
         if isinstance(self._strategy, HasServers):
-            outcome.homes = self._strategy.homes()
+            outcome.shard_sizes = self._strategy.shard_sizes()
         if self._context.model.parameters:
             parameters = self._strategy.parameters()
             self._context.rendezvous.attach("checkpoint", "final.safetensors", save(parameters))

@@ -96,7 +96,7 @@ class SnapshotsState(Protocol):
 class HasServers(Protocol):
     """A strategy whose parameters lie on servers."""
 
-    def homes(self) -> dict[str, dict[str, int]]:
+    def shard_sizes(self) -> dict[str, dict[str, int]]:
         """For each server, how many values of which parameters it holds."""
         ...
 

@@ -16,7 +16,7 @@ def _workload(placement: Literal["colocated", "scattered"], summary: str) -> Wor
         blocks=BlockMatmul(blocks=6, side=1_000, placement=placement),
         dataset="none",
         train_examples=0,
-        refused={"ps-sync": _NO_SERVER, "ps-async": _NO_SERVER},
+        refused={"has_servers": _NO_SERVER},
     )
 
 

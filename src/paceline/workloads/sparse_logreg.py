@@ -1,12 +1,13 @@
 """Binary logistic regression over 33,762,578 sparse features, of which an example has 39."""
 
 from paceline.data.sparse import FEATURES, NONZEROS, TRAINING
+from paceline.strategies.descriptor import Fact
 from paceline.workloads.layers import SparseLinear
 from paceline.workloads.model import Model
 from paceline.workloads.workload import Workload
 
 
-def _workload(size: str, summary: str, refused: dict[str, str], *, whole: bool) -> Workload:
+def _workload(size: str, summary: str, refused: dict[Fact, str], *, whole: bool) -> Workload:
     return Workload(
         name="sparse-logreg",
         size=size,
@@ -24,7 +25,7 @@ SIZES = (
     _workload(
         "sparse",
         "logistic regression over sparse features; only the weights a batch touches move",
-        {"allreduce": "it averages every weight of the model: use --size dense, or a parameter server"},
+        {"sends_every_parameter": "it averages every weight of the model: use --size dense, or a parameter server"},
         whole=False,
     ),
     _workload("dense", "the same, but the whole weight vector moves in every step", {}, whole=True),

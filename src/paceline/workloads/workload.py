@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from paceline.data.batches import Examples, Share
+from paceline.strategies.descriptor import Fact
 from paceline.workloads.block_matmul import BlockMatmul
 from paceline.workloads.model import Loss, Model
 
@@ -43,8 +44,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     momentum: float = 0.0
     most_threads: int | None = None
     """Compute threads beyond which a worker gets slower, where that is known."""
-    refused: Mapping[str, str] = {}
-    """Strategies that make no sense for it, each with the reason."""
+    refused: Mapping[Fact, str] = {}
+    """Facts of strategies that make no sense for it, each with the reason."""
 
     @property
     def title(self) -> str:

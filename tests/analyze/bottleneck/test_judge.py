@@ -7,12 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paceline import pipeline
 from paceline.analyze.bottleneck.facts import Facts, HostFacts, LinkFacts, Phases, ServerFacts, TaskUse, WorkerFacts
 from paceline.analyze.bottleneck.judge import NOT_CLEAR, judge
-from paceline.analyze.bottleneck.remedies import Asked
+from paceline.analyze.bottleneck.remedies import Asked, asked_of
 from paceline.analyze.bottleneck.suspects import suspects
+from paceline.data.dataset import PreparedData
+from paceline.spec.load import experiment
+from paceline.store.header import ResumePoint
 
-ASKED = Asked(spec={"workload": "logreg", "engine": "torch", "strategy": "ps-sync", "batch": 100}, layout="p w w")
+
+def asked(**fields: Any) -> Asked:
+    """What a run with these options was told to do."""
+    (plan,) = pipeline.plan(experiment({"workload": "logreg", "layout": "p w w", **fields}))
+    data = PreparedData(paths=(), source="none", synthetic=True)
+    return asked_of(pipeline.header_of(plan, data, ResumePoint(), clock_zero_ns=0))
+
+
+ASKED = asked(strategy="ps-sync")
 
 
 def worker(number: int = 0, steps: int = 1000, starved: float = 0.0, **phases: float) -> WorkerFacts:
@@ -50,7 +62,7 @@ def test_computing_most_of_the_time_is_compute() -> None:
     verdict = judge(facts(worker(compute=9, push=1)), ASKED)
     assert (verdict.cause, verdict.where, verdict.confidence) == ("compute", "w0 on h2", "high")
     assert verdict.share == pytest.approx(0.9)
-    assert verdict.remedy[0].endswith("--strategy ps-sync --layout 'p w w w' --batch 100")
+    assert verdict.remedy[0].endswith("--strategy ps-sync --layout 'p w w w' --batch 100 --hosts local --stop epochs=1")
 
 
 def test_work_that_a_quota_held_up_counts_as_compute_where_it_was() -> None:
@@ -96,8 +108,8 @@ def test_a_worker_that_all_wait_for_is_a_straggler() -> None:
 
 def test_a_straggler_held_to_a_share_of_a_core_is_told_so() -> None:
     slow, quick = worker(1, compute=9, wait=1), worker(0, compute=1, wait=9)
-    asked = msgspec.structs.replace(ASKED, spec={**ASKED.spec, "cpus": "- - 0.1"})
-    verdict = judge(held(facts(quick, slow, synchronous=True), "h3", 0.1), asked)
+    held_back = msgspec.structs.replace(ASKED, spec=msgspec.structs.replace(ASKED.spec, cpus="- - 0.1"))
+    verdict = judge(held(facts(quick, slow, synchronous=True), "h3", 0.1), held_back)
     assert verdict.cause == "straggler"
     assert any("0.10 of the 0.1 cores" in line for line in verdict.evidence)
     assert "give every host the same" in verdict.remedy[0]

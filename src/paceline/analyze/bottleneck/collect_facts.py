@@ -1,12 +1,14 @@
 """Stored run -> facts."""
 
-from typing import Any
+from collections.abc import Mapping
 
 import polars as pl
 
 from paceline.analyze.bottleneck.facts import Facts, HostFacts, LinkFacts, Phases, ServerFacts, TaskUse, WorkerFacts
 from paceline.analyze.critical_path import critical_path
-from paceline.store.events import Event
+from paceline.plan.limits import HostLimits
+from paceline.store.events import AssignedEvent, FinishedEvent, JoinedEvent
+from paceline.store.header import RunHeader
 from paceline.store.result import HostResult, WorkerResult
 from paceline.store.run import StoredRun
 
@@ -23,16 +25,16 @@ def collect_facts(
     total_s: float,
     other_cores: float,
 ) -> Facts:
-    created = run.first("created") or {}
+    header = run.header
     steps = run.steps
     uses = _uses(run.samples, start_s, end_s)
-    host_facts = _hosts(hosts, created.get("limits", {}))
-    machine_cores = max((event["cores"] for event in run.all("joined")), default=1)
-    threads = {event["task"]: event["threads"] for event in run.all("assigned")}
+    host_facts = _hosts(hosts, header.limits)
+    machine_cores = max((event.cores for event in run.all(JoinedEvent)), default=1)
+    threads = {event.task: event.threads for event in run.all(AssignedEvent)}
     made = {worker.task: worker for worker in workers}
     return Facts(
-        synchronous=bool(created.get("synchronous")),
-        trains=created.get("trains", True),
+        synchronous=header.strategy.synchronous,
+        trains=header.trains,
         seconds=end_s - start_s,
         startup_s=start_s,
         total_s=total_s,
@@ -47,13 +49,13 @@ def collect_facts(
             )
             for worker in made.values()
         ),
-        servers=tuple(_servers(run, created, uses, host_facts, start_s, end_s, machine_cores)),
+        servers=tuple(_servers(run, uses, host_facts, start_s, end_s, machine_cores)),
         links=tuple(_links(hosts)),
         hosts=host_facts,
-        machine_cores=machine_cores if created.get("one_machine") else 0,
+        machine_cores=machine_cores if header.host_kind.shares_one_machine else 0,
         other_cores=other_cores,
-        arithmetic_s=_arithmetic_s(run, created, threads),
-        last=_last(steps, created),
+        arithmetic_s=_arithmetic_s(run, threads),
+        last=_last(steps, header),
         coverage=_coverage(steps),
     )
 
@@ -82,13 +84,13 @@ def _uses(samples: pl.DataFrame, start_s: float, end_s: float) -> dict[str, Task
     return found
 
 
-def _hosts(hosts: list[HostResult], limits: dict[str, Any]) -> tuple[HostFacts, ...]:
+def _hosts(hosts: list[HostResult], limits: Mapping[str, HostLimits]) -> tuple[HostFacts, ...]:
     return tuple(
         HostFacts(
             host=host.host,
             tasks=tuple(host.tasks),
             cpu_cores=host.cpu_cores_mean,
-            cpus=limits.get(host.host, {}).get("cpus"),
+            cpus=limits[host.host].cpus if host.host in limits else None,
         )
         for host in hosts
     )
@@ -96,22 +98,21 @@ def _hosts(hosts: list[HostResult], limits: dict[str, Any]) -> tuple[HostFacts, 
 
 def _servers(
     run: StoredRun,
-    created: Event,
     uses: dict[str, TaskUse],
     hosts: tuple[HostFacts, ...],
     start_s: float,
     end_s: float,
     machine_cores: int,
 ) -> list[ServerFacts]:
-    homes: dict[str, dict[str, int]] = next((event["homes"] for event in run.all("finished") if event.get("homes")), {})
+    shards = next((event.shard_sizes for event in run.all(FinishedEvent) if event.shard_sizes), {})
     served = run.steps.filter((pl.col("kind") == "serve") & pl.col("t_s").is_between(start_s, end_s))
     busy = dict(served.group_by("task").agg(pl.col("duration_s").sum()).iter_rows())
     host_limits = {host.host: host.cpus for host in hosts}
     found = []
-    for place in created.get("places", []):
-        if place["role"] != "ps":
+    for place in run.header.places:
+        if place.role != "ps":
             continue
-        task, host = place["task"], place["host"]
+        task, host = place.task, place.host
         use = uses.get(task, TaskUse())
         # A server held to a share of a core may be full without being at work: its share is used up.
         held = host_limits[host]
@@ -119,7 +120,7 @@ def _servers(
         if task in busy and end_s > start_s:
             share = max(share, busy[task] / (end_s - start_s))
         found.append(
-            ServerFacts(task=task, host=host, busy=min(1.0, share), use=use, holds=homes.get(task, {}))
+            ServerFacts(task=task, host=host, busy=min(1.0, share), use=use, holds=shards.get(task, {}))
         )  # fmt: skip
     return found
 
@@ -137,27 +138,27 @@ def _links(hosts: list[HostResult]) -> list[LinkFacts]:
     ]
 
 
-def _arithmetic_s(run: StoredRun, created: Event, threads: dict[str, int]) -> float | None:
-    operations = created.get("operations_per_example")
+def _arithmetic_s(run: StoredRun, threads: dict[str, int]) -> float | None:
+    operations = run.header.operations_per_example
     speeds = [
-        event["operations_per_cpu_s"] * threads.get(event["task"], 1)
-        for event in run.all("finished")
-        if event.get("operations_per_cpu_s")
+        event.operations_per_cpu_s * threads.get(event.task, 1)
+        for event in run.all(FinishedEvent)
+        if event.operations_per_cpu_s
     ]
     if not operations or not speeds:
         return None
-    return float(operations * created["spec"]["batch"] / (sum(speeds) / len(speeds)))
+    return float(operations * run.header.spec.batch / (sum(speeds) / len(speeds)))
 
 
-def _last(steps: pl.DataFrame, created: Event) -> dict[str, float]:
-    if not created.get("synchronous"):
+def _last(steps: pl.DataFrame, header: RunHeader) -> dict[str, float]:
+    barrier = header.strategy.barrier_phase
+    if not header.strategy.synchronous or barrier is None:
         return {}
-    path = critical_path(steps, exchange_is_barrier=created.get("spec", {}).get("strategy") == "allreduce")
+    path = critical_path(steps, barrier_phase=barrier)
     if not len(path):
         return {}
     counts = dict(path.group_by("task").len().iter_rows())
-    workers = [place["task"] for place in created.get("places", []) if place["role"] == "w"]
-    return {task: counts.get(task, 0) / len(path) for task in workers}
+    return {task: counts.get(task, 0) / len(path) for task in header.worker_hosts}
 
 
 def _coverage(steps: pl.DataFrame) -> float:

@@ -8,7 +8,10 @@ from typing import Any
 import msgspec
 
 from paceline.analyze.bottleneck.suspects import Suspect
+from paceline.spec.experiment import RunSpec
 from paceline.spec.interval import Interval
+from paceline.store.header import RunHeader
+from paceline.strategies.descriptor import Strategy
 
 _FLAGS = (
     "size", "examples", "engine", "strategy", "layout", "batch", "eval_every", "checkpoint_every", "hosts", "link",
@@ -22,8 +25,13 @@ _NUMBER = re.compile(r"\d+(\.\d+)?")
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What the run was told to do."""
 
-    spec: Mapping[str, Any]
+    spec: RunSpec
     layout: str
+    strategy: Strategy
+    alternatives: Mapping[str, Strategy] = {}
+    """Strategies that can be suggested, by name."""
+    evenly_splitting_engines: tuple[str, ...] = ()
+    """Engines to suggest for an even split of the parameters over the servers; none if the run's own engine does it."""
     trains: bool = True
     crowded: bool = False
     """Whether all hosts share one machine."""
@@ -34,17 +42,45 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
     def command(self, **changes: Any) -> str:
         """The command for the same run with something else."""
-        spec = {**self.spec, "layout": self.layout, **changes}
-        parts = ["paceline", "run", str(spec.get("workload"))]
+        spec = {**msgspec.structs.asdict(self.spec), "layout": self.layout, **changes}
+        parts = ["paceline", "run", self.spec.workload]
         for name in _FLAGS:
-            if spec.get(name) is not None and not (name == "batch" and not self.trains):
+            if spec[name] is not None and not (name == "batch" and not self.trains):
                 parts += [f"--{name.replace('_', '-')}", str(spec[name])]
-        for rule in spec.get("stop", []):
+        for rule in spec["stop"]:
             parts += ["--stop", str(rule)]
         for name in _SETTINGS:
-            if spec.get(name) is not None:
+            if spec[name] is not None:
                 parts += ["--set", f"{name}={spec[name]}"]
         return shlex.join(parts)
+
+    def with_strategy(self, name: str | None) -> str | None:
+        """The command for the same workers with another strategy; None if it cannot be suggested."""
+        if name is None or name not in self.alternatives:
+            return None
+        if self.alternatives[name].has_servers == self.strategy.has_servers:
+            return self.command(strategy=name)
+        servers = 1 if self.alternatives[name].has_servers else 0
+        return self.command(strategy=name, layout=self.layout_with(servers))
+
+    def layout_with(self, servers: int) -> str:
+        """The layout with the same workers and so many servers, all of them on the first host."""
+        words = [word.replace("p", "") for word in self.words]
+        return " ".join(word for word in ["p" * servers + words[0], *words[1:]] if word)
+
+
+def asked_of(header: RunHeader) -> Asked:
+    return Asked(
+        spec=header.spec,
+        layout=header.layout,
+        strategy=header.strategy,
+        alternatives={strategy.name: strategy for strategy in header.alternatives},
+        evenly_splitting_engines=()
+        if header.engine.splits_parameters_evenly
+        else header.engine.evenly_splitting_engines,
+        trains=header.trains,
+        crowded=header.host_kind.shares_one_machine,
+    )
 
 
 def remedies(suspect: Suspect, asked: Asked) -> list[str]:
@@ -57,12 +93,12 @@ def _of(suspect: Suspect, asked: Asked) -> Iterator[tuple[str, str]]:
         case "compute":
             if suspect.because == "quota":
                 yield _more_cpus(asked)
-            yield _one_more_worker(asked)
+            yield from _one_more_worker(asked)
             if asked.crowded:
                 yield "or run on more or faster cores: communication is not what holds this back", ""
         case "network":
             yield from _less_to_send(asked)
-            link = asked.spec.get("link")
+            link = asked.spec.link
             yield "or a faster link", asked.command(link=_times(link)) if link else ""
         case "server":
             if suspect.because == "quota":
@@ -87,20 +123,20 @@ def _of(suspect: Suspect, asked: Asked) -> Iterator[tuple[str, str]]:
         case "startup":
             yield "train for longer, so that starting is a small part of it", asked.command(stop=_longer(asked))
         case "evaluation":
-            every = (asked.spec.get("eval_every") or 100) * 10
+            every = (asked.spec.eval_every or 100) * 10
             yield "evaluate less often", asked.command(eval_every=every)
         case "checkpoint":
-            every = _ten_times(str(asked.spec.get("checkpoint_every") or 100))
-            yield "write checkpoints less often", asked.command(checkpoint_every=every)
+            rarer = _ten_times(asked.spec.checkpoint_every or "100")
+            yield "write checkpoints less often", asked.command(checkpoint_every=rarer)
 
 
 def _less_to_send(asked: Asked) -> Iterator[tuple[str, str]]:
     spec = asked.spec
     if not asked.trains:
         yield "have together what is used together", asked.command(size="colocated")
-    elif spec.get("workload") == "sparse-logreg" and spec.get("size") == "dense":
+    elif spec.workload == "sparse-logreg" and spec.size == "dense":
         yield "move only the weights that a batch touches", asked.command(size="sparse")
-    elif spec.get("strategy") in ("ps-sync", "ps-async") and asked.layout.count("p") < len(asked.words):
+    elif asked.strategy.has_servers and asked.layout.count("p") < len(asked.words):
         yield "a server on every host, so that no link carries it all", asked.command(layout=_a_server_each(asked))
     if asked.trains:
         yield from _larger_batch(asked)
@@ -108,7 +144,7 @@ def _less_to_send(asked: Asked) -> Iterator[tuple[str, str]]:
 
 def _larger_batch(asked: Asked) -> Iterator[tuple[str, str]]:
     if asked.trains:
-        batch = int(asked.spec.get("batch", 100)) * _LARGER
+        batch = asked.spec.batch * _LARGER
         yield "more examples a step, so that there are fewer steps to pay for", asked.command(batch=batch)
     else:
         yield "larger blocks, so that there are fewer of them to move", ""
@@ -117,25 +153,23 @@ def _larger_batch(asked: Asked) -> Iterator[tuple[str, str]]:
 def _no_waiting(asked: Asked) -> Iterator[tuple[str, str]]:
     if not asked.trains:
         yield "give all hosts the same to do", ""
-    elif asked.spec.get("strategy") == "ps-sync":
-        yield "let workers not wait for each other", asked.command(strategy="ps-async")
-    else:
-        words = asked.words if "p" in asked.layout else [f"p{asked.words[0]}", *asked.words[1:]]
-        yield "let workers not wait for each other", asked.command(strategy="ps-async", layout=" ".join(words))
+    elif command := asked.with_strategy(asked.strategy.asynchronous_counterpart):
+        yield "let workers not wait for each other", command
 
 
 def _balance(suspect: Suspect, asked: Asked) -> Iterator[tuple[str, str]]:
     if suspect.because == "servers":
-        if asked.spec.get("engine") == "tensorflow":
-            yield "cut the parameters evenly over the servers, as the other engine does", asked.command(engine="torch")
-        yield "or one server", asked.command(layout=_one_server(asked))
+        for engine in asked.evenly_splitting_engines[:1]:
+            yield f"cut the parameters evenly over the servers, as engine {engine} does", asked.command(engine=engine)
+        yield "or one server", asked.command(layout=asked.layout_with(servers=1))
         return
     if suspect.because == "quota":
         yield _even_cpus(asked)
     if suspect.because in ("contention", "exchange"):
         words = [word.replace("p", "") for word in asked.words]
         yield "a host of its own for the server", asked.command(layout=" ".join(["p", *(w for w in words if w)]))
-    yield "let every update be the mean of all workers", asked.command(strategy="ps-sync")
+    if command := asked.with_strategy(asked.strategy.synchronous_counterpart):
+        yield "let every update be the mean of all workers", command
 
 
 def _less_crowded(suspect: Suspect, asked: Asked) -> Iterator[tuple[str, str]]:
@@ -149,29 +183,26 @@ def _less_crowded(suspect: Suspect, asked: Asked) -> Iterator[tuple[str, str]]:
     yield "or more cores", ""
 
 
-def _one_more_worker(asked: Asked) -> tuple[str, str]:
-    if asked.spec.get("strategy") == "single":
-        return "share the work among two", asked.command(strategy="ps-sync", layout="pw w")
-    return "one more worker", asked.command(layout=f"{asked.layout} w")
+def _one_more_worker(asked: Asked) -> Iterator[tuple[str, str]]:
+    if not asked.strategy.single_worker:
+        yield "one more worker", asked.command(layout=f"{asked.layout} w")
+    elif several := asked.alternatives.get(asked.strategy.multi_worker_counterpart or ""):
+        layout = "pw w" if several.has_servers else "w w"
+        yield "share the work among two", asked.command(strategy=several.name, layout=layout)
 
 
 def _more_cpus(asked: Asked) -> tuple[str, str]:
-    return "let the hosts use more cores", asked.command(cpus=_times(str(asked.spec.get("cpus"))))
+    return "let the hosts use more cores", asked.command(cpus=_times(str(asked.spec.cpus)))
 
 
 def _even_cpus(asked: Asked) -> tuple[str, str]:
-    shares = [word for word in str(asked.spec.get("cpus")).split() if word != "-"]
+    shares = [word for word in str(asked.spec.cpus).split() if word != "-"]
     best = max(shares, key=float, default="1")
     return "give every host the same", asked.command(cpus=best)
 
 
 def _a_server_each(asked: Asked) -> str:
     return " ".join(word if "p" in word else f"p{word}" for word in asked.words)
-
-
-def _one_server(asked: Asked) -> str:
-    words = [word.replace("p", "") for word in asked.words]
-    return " ".join(word for word in [f"p{words[0]}", *words[1:]] if word)
 
 
 def _one_worker_less(asked: Asked) -> str:
@@ -182,7 +213,7 @@ def _one_worker_less(asked: Asked) -> str:
 def _longer(asked: Asked) -> list[str]:
     """The same rules, ten times as far where they count."""
     longer = []
-    for rule in asked.spec.get("stop", []):
+    for rule in asked.spec.stop:
         kind, _, number = str(rule).partition("=")
         longer.append(f"{kind}={float(number) * 10:g}" if kind in ("steps", "epochs", "seconds") else str(rule))
     return longer

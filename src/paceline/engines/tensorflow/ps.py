@@ -106,7 +106,7 @@ class ParameterServerWorker:
             int(update), by_name(self._shapes, values), by_name(self._shapes, velocity) if velocity else {}
         )
 
-    def homes(self) -> dict[str, dict[str, int]]:
+    def shard_sizes(self) -> dict[str, dict[str, int]]:
         found: dict[str, dict[str, int]] = {f"ps{server}": {} for server in range(self._job.servers)}
         for shape, server in zip(self._shapes, self._home, strict=True):
             found[f"ps{server}"][shape.name] = shape.size

@@ -57,9 +57,9 @@ class AsyncWorker(ParameterServerWorker):
             with tf.control_dependencies([self._pulled_at]):
                 reads = self._reads()
                 count = tf.bitcast(self._pulled_at, tf.float32)
-        homes, self._home = self._home, [*self._home, 0]
+        servers, self._home = self._home, [*self._home, 0]
         *pulled, self._count = self._carry([*reads, count], to_worker=True)
-        self._home = homes
+        self._home = servers
         return pulled
 
     def _build_step(self, gradients: list[Any], loss: Any) -> list[Any]:

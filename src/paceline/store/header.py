@@ -1,0 +1,120 @@
+"""The header of a run: the first line of events.jsonl, which says what the run is. It never changes afterwards."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from paceline.errors import SpecError, StoreError
+from paceline.messages import UNREADABLE
+from paceline.plan.layout import TaskPlace
+from paceline.plan.limits import HostLimits
+from paceline.spec.experiment import RunSpec
+from paceline.spec.fault import Fault
+from paceline.spec.stop import StopRule
+from paceline.store.header_facts import StoredEngine, StoredHostKind
+from paceline.store.header_upgrade import VERSION, upgraded
+from paceline.strategies.descriptor import Strategy
+
+EVENT = "created"
+
+
+class ResumePoint(msgspec.Struct, frozen=True, kw_only=True):
+    """Where training continues. The default is the beginning of training."""
+
+    checkpoint: str | None = None
+    update: int = 0
+    steps: dict[str, int] = {}
+    """Steps of each worker that are included in the checkpoint."""
+    trained_s: float = 0.0
+    run: str | None = None
+    """Id of the run that is continued; None for a restart inside the same run."""
+
+
+class RunHeader(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked for and where it ran. Readers need no registry: facts about names are stored with them."""
+
+    version: int = VERSION
+    spec: RunSpec
+    key: str = ""
+    """Equal for runs of equal specs."""
+    size: str = ""
+    """Variant of the workload; empty if it has only one."""
+    layout: str
+    """Resolved: host words, not a name."""
+    places: tuple[TaskPlace, ...]
+    strategy: Strategy
+    alternatives: tuple[Strategy, ...] = ()
+    """The counterparts of the strategy that engine and workload can do, for suggestions."""
+    engine: StoredEngine
+    host_kind: StoredHostKind
+    transport: str | None = None
+    """How tasks pass values: memory or tcp; None where there is no choice."""
+    trains: bool = True
+    """False: what is computed is not training and has no examples."""
+    limits: Mapping[str, HostLimits] = {}
+    """By host."""
+    operations_per_example: int | None = None
+    """Floating-point operations of a training step for one example; None if the model is the user's own."""
+    data: str = "?"
+    """Which data was used."""
+    resumed: ResumePoint | None = None
+    """From where it continues another run; None if it starts at the beginning."""
+    started_at: str = "?"
+    """Wall-clock time, ISO 8601."""
+    versions: Mapping[str, str | None] = {}
+    """Of Paceline and the framework."""
+    clock_zero_ns: int = 0
+    """The controller's clock at the run's time 0."""
+
+    @property
+    def worker_hosts(self) -> dict[str, str]:
+        """The host of each worker."""
+        return {place.task: place.host for place in self.places if place.role == "w"}
+
+    @property
+    def task_hosts(self) -> dict[str, str]:
+        """The host of each task."""
+        return {place.task: place.host for place in self.places}
+
+
+def spec_fields(spec: RunSpec) -> dict[str, Any]:
+    """A spec as it is stored: stop rules and faults in the form that users write."""
+    fields: dict[str, Any] = msgspec.to_builtins(spec)
+    return fields | {"stop": [str(rule) for rule in spec.stop], "fault": [str(fault) for fault in spec.fault]}
+
+
+def header_fields(header: RunHeader) -> dict[str, Any]:
+    """The fields of the event that stores a header."""
+    fields: dict[str, Any] = msgspec.to_builtins(header)
+    return fields | {"spec": spec_fields(header.spec)}
+
+
+def read_header(run: str, event: Mapping[str, Any] | None) -> RunHeader:
+    """The header of the event `created`, upgraded if an older version wrote it; StoreError if that cannot be done."""
+    if event is None:
+        raise StoreError(
+            f"run {run} has no header, the first line of events.jsonl: restore that file or delete the run"
+        )
+    version = event.get("version", 0)
+    if isinstance(version, int) and version > VERSION:
+        raise StoreError(
+            f"run {run} was made by a newer version of Paceline (its header has version {version}, "
+            f"this one reads up to {VERSION}): update Paceline"
+        )
+    try:
+        fields = upgraded(event)
+        return msgspec.convert({**fields, "spec": _spec(fields["spec"])}, RunHeader)
+    except (SpecError, AttributeError, LookupError, TypeError, *UNREADABLE) as error:
+        raise StoreError(
+            f"run {run} has an unreadable header ({error}): restore its events.jsonl, or delete the run"
+        ) from None
+
+
+def _spec(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the form of a RunSpec, which has defaults for options that did not exist when the run was made."""
+    return {
+        **fields,
+        "stop": [msgspec.to_builtins(StopRule.parse(text)) for text in fields.get("stop", ())],
+        "fault": [msgspec.to_builtins(Fault.parse(text)) for text in fields.get("fault", ())],
+    }

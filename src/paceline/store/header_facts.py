@@ -1,0 +1,57 @@
+"""What a run's header says about its engine, its kind of hosts and the counterparts of its strategy."""
+
+import msgspec
+
+from paceline.engines.registry import ENGINES
+from paceline.hosts.registry import HOSTS
+from paceline.strategies.descriptor import Strategy
+from paceline.strategies.registry import strategies
+
+
+class StoredEngine(msgspec.Struct, frozen=True, kw_only=True):
+    """The engine of a run, and what the analysis needs to know about it."""
+
+    name: str
+    version: str | None = None
+    """Of the framework; None if it is not known."""
+    splits_parameters_evenly: bool = False
+    """Whether each parameter server holds an equal part of the parameters."""
+    evenly_splitting_engines: tuple[str, ...] = ()
+    """Other engines that have the run's strategy and split parameters evenly over the servers."""
+
+
+class StoredHostKind(msgspec.Struct, frozen=True, kw_only=True):
+    """The kind of hosts of a run, and what the analysis needs to know about it."""
+
+    name: str
+    shares_one_machine: bool = False
+    """Whether the tasks of all hosts compete for the cores of one machine, so that more workers bring no cores."""
+    has_links: bool = True
+    """Whether each host has a network link of its own, which can be full."""
+
+
+def stored_engine(name: str, strategy: str) -> StoredEngine:
+    """The facts of an engine for a run with this strategy; of an unknown engine only the name."""
+    if name not in ENGINES:
+        return StoredEngine(name=name)
+    even = [other for other, one in ENGINES.items() if one.splits_parameters_evenly and strategy in one.strategies]
+    return StoredEngine(
+        name=name,
+        version=ENGINES[name].version,
+        splits_parameters_evenly=ENGINES[name].splits_parameters_evenly,
+        evenly_splitting_engines=tuple(other for other in even if other != name),
+    )
+
+
+def stored_host_kind(name: str) -> StoredHostKind:
+    """The facts of a kind of hosts; of an unknown kind only the name."""
+    if name not in HOSTS:
+        return StoredHostKind(name=name)
+    kind = HOSTS[name]
+    return StoredHostKind(name=name, shares_one_machine=kind.shares_one_machine, has_links=kind.has_links)
+
+
+def alternatives(strategy: Strategy, engine: str) -> tuple[Strategy, ...]:
+    """The counterparts of a strategy that an engine has."""
+    able = ENGINES[engine].strategies if engine in ENGINES else frozenset()
+    return tuple(strategies()[name] for name in strategy.counterparts if name in able and name in strategies())

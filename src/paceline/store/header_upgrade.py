@@ -1,0 +1,42 @@
+"""Headers of older versions in the form of this one."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from paceline.errors import unknown
+from paceline.store.header_facts import alternatives, stored_engine, stored_host_kind
+from paceline.strategies.registry import strategies
+
+Fields = Mapping[str, Any]
+VERSION = 1
+"""Of the headers that this program writes."""
+
+
+def upgraded(fields: Fields) -> Fields:
+    """The fields of a header of any version up to this one, as this version has them."""
+    for version in range(fields.get("version", 0), VERSION):
+        fields = _UPGRADES[version](fields)
+    return fields
+
+
+def _from_0_to_1(fields: Fields) -> Fields:
+    """Version 0 had no number and named strategy, engine and hosts in the spec only: their facts are looked up now."""
+    spec = fields["spec"]
+    if spec["strategy"] not in strategies():
+        raise LookupError(unknown("strategy", str(spec["strategy"]), strategies()))
+    strategy = strategies()[spec["strategy"]]
+    engine = stored_engine(spec["engine"], strategy.name)
+    host_kind = stored_host_kind(spec["hosts"])
+    added = {
+        "strategy": strategy,
+        "alternatives": alternatives(strategy, spec["engine"]),
+        "engine": msgspec.structs.replace(engine, version=fields.get("versions", {}).get(spec["engine"])),
+        "host_kind": msgspec.structs.replace(host_kind, shares_one_machine=fields.get("one_machine", False)),
+    }
+    return {**fields, **msgspec.to_builtins(added), "version": 1}
+
+
+_UPGRADES: Mapping[int, Callable[[Fields], Fields]] = {0: _from_0_to_1}
+"""By the version that they upgrade from, to the next."""
