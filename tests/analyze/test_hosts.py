@@ -1,7 +1,7 @@
 import polars as pl
 import pytest
 
-from paceline.analyze.hosts import host_results
+from paceline.analyze.hosts import host_results, other_cores
 from paceline.messages import HostSample, LinkCount
 from paceline.store.journal import HostSamples
 from paceline.store.result import HostResult
@@ -61,3 +61,19 @@ def test_a_training_shorter_than_a_sample_is_taken_from_its_neighbours() -> None
 
 def test_no_samples_are_zeros() -> None:
     assert of(build([])[1], 0.0, 1.0).cpu_cores_mean == 0
+
+
+def test_the_load_of_other_programs_is_the_same_each_time_it_is_computed() -> None:
+    """Agents sample at different moments, so the hosts of one machine see its cores differently."""
+    first = samples([i * 0.01 for i in range(11)], [0] * 11)
+    second = samples([i * 0.03 for i in range(11)], [0] * 11).with_columns(host=pl.lit("h2"))
+    both = pl.concat([first, second]).with_columns(
+        cores_busy_s=pl.when(pl.col("host") == "h1")
+        .then(pl.concat_list(pl.col("t_s")))
+        .otherwise(pl.concat_list(pl.col("t_s") * 2))
+    )
+    found = {
+        other_cores(both.sample(fraction=1.0, shuffle=True, seed=seed), start_s=0.0, end_s=1.0) for seed in range(20)
+    }
+    (only,) = found
+    assert only == pytest.approx(1.0 - 0.1 - 0.3)

@@ -24,7 +24,9 @@ def host_results(
 
 def other_cores(samples: pl.DataFrame, *, start_s: float, end_s: float) -> float:
     """Average number of cores used by other programs, on the machine that all hosts share."""
-    by_host = [_between(host_samples, start_s, end_s) for _, host_samples in samples.group_by("host")]
+    # The load of the machine is read from one host's samples: always the first, so that the result is reproducible.
+    grouped = samples.sort("host", "t_s").group_by("host", maintain_order=True)
+    by_host = [_between(host_samples, start_s, end_s) for _, host_samples in grouped]
     if not by_host or len(by_host[0]) < 2:
         return 0.0
     busy = sum(_Rate(by_host[0], pl.col("cores_busy_s").list.get(i)).mean for i in range(_core_count(by_host[0])))
