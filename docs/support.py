@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from paceline.engines.registry import ENGINES
-from paceline.plan.catalog import STRATEGIES
+from paceline.strategies.descriptor import Strategy
+from paceline.strategies.registry import strategies
 from paceline.workloads.registry import WORKLOADS
 from paceline.workloads.workload import Workload
 
@@ -15,8 +16,8 @@ Written by `make docs` from the code; do not edit. Every cell with a yes is trai
 
 
 def page() -> str:
-    columns = [(engine, strategy) for engine in ENGINES for strategy in STRATEGIES]
-    names = [f"{engine} {strategy}" for engine, strategy in columns]
+    columns = [(engine, strategy) for engine in ENGINES for strategy in strategies().values()]
+    names = [f"{engine} {strategy.name}" for engine, strategy in columns]
     rows = [f"| workload | parameters | {' | '.join(names)} |", "|---|---:|" + "---|" * len(columns)]
     reasons: list[str] = []
     for sizes in WORKLOADS.values():
@@ -28,10 +29,10 @@ def page() -> str:
     return "\n".join([_HEAD, *rows, "", *notes]) + "\n"
 
 
-def _cell(one: Workload, engine: str, strategy: str, reasons: list[str]) -> str:
-    if strategy in one.refused:
-        reason = one.refused[strategy]
-    elif strategy not in ENGINES[engine].strategies or engine not in (one.engines or ENGINES):
+def _cell(one: Workload, engine: str, strategy: Strategy, reasons: list[str]) -> str:
+    if refusal := strategy.reason_against(one.refused):
+        reason = refusal
+    elif strategy.name not in ENGINES[engine].strategies or engine not in (one.engines or ENGINES):
         reason = f"not on {engine}"
     else:
         return "yes"

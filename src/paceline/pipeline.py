@@ -245,9 +245,8 @@ def header_of(one: RunPlan, ready: PreparedData, start: ResumePoint, *, clock_ze
 
 def _alternatives(one: RunPlan) -> tuple[Strategy, ...]:
     """The counterparts of a run's strategy that its engine and its workload can do."""
-    refused = _workload(one).refused
     able = alternatives(one.strategy, one.spec.engine)
-    return tuple(strategy for strategy in able if not any(getattr(strategy, fact) for fact in refused))
+    return tuple(strategy for strategy in able if not strategy.reason_against(_workload(one).refused))
 
 
 def _operations(one: RunPlan) -> int | None:

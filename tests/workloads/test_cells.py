@@ -35,9 +35,9 @@ def cells() -> list[Any]:
     for sizes in WORKLOADS.values():
         for one in (one for one in sizes.values() if one.model):
             for engine in ENGINES:
-                for strategy in strategies():
-                    if one.model and strategy not in one.refused:
-                        cell = (one.title, engine, strategy)
+                for strategy in strategies().values():
+                    if one.model and not strategy.reason_against(one.refused):
+                        cell = (one.title, engine, strategy.name)
                         marks = [] if cell in ALWAYS else [pytest.mark.slow]
                         found.append(pytest.param(*cell, marks=marks, id=" ".join(cell)))
     return found

@@ -121,9 +121,8 @@ def _sized(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
         raise PlanError(f"{title} brings its own examples: cut them there and leave out --examples")
     if not workload.has_accuracy and any(rule.kind == "accuracy" for rule in spec.stop):
         raise PlanError(f"{title} has no accuracy to stop at: stop at a loss")
-    for fact, reason in workload.refused.items():
-        if getattr(catalog.strategies[spec.strategy], fact):
-            raise PlanError(f"{title} makes no sense with {spec.strategy}: {reason}")
+    if reason := catalog.strategies[spec.strategy].reason_against(workload.refused):
+        raise PlanError(f"{title} makes no sense with {spec.strategy}: {reason}")
     return size, workload
 
 

@@ -1,5 +1,6 @@
 """What the rest of Paceline needs to know about a strategy. Nothing outside this package tests a strategy's name."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -52,6 +53,10 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True):
     def mixed_phase(self) -> Phase | None:
         """The phase that holds both the exchange and the wait for the other workers; None if they are separate."""
         return None if self.barrier_phase == "wait" else self.barrier_phase
+
+    def reason_against(self, refused: Mapping[Fact, str]) -> str | None:
+        """The first reason that holds for this strategy of those for which a workload refuses strategies."""
+        return next((reason for fact, reason in refused.items() if getattr(self, fact)), None)
 
     @property
     def counterparts(self) -> tuple[str, ...]:

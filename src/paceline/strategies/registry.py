@@ -13,8 +13,16 @@ GROUP = "paceline.strategies"
 
 @cache
 def strategies() -> Mapping[str, Strategy]:
-    """All descriptors. No framework is imported: a descriptor's module holds data only."""
-    return {name: _checked(name, load()) for name, load in load_group(GROUP).items()}
+    """All descriptors: those with one worker first, then those with servers, then the others.
+
+    No framework is imported: a descriptor's module holds data only.
+    """
+    found = [_checked(name, load()) for name, load in load_group(GROUP).items()]
+    return {one.name: one for one in sorted(found, key=_order)}
+
+
+def _order(strategy: Strategy) -> tuple[bool, bool, bool, str]:
+    return not strategy.single_worker, not strategy.has_servers, not strategy.synchronous, strategy.name
 
 
 def _checked(name: str, found: object) -> Strategy:
