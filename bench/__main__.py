@@ -5,6 +5,7 @@ import argparse
 from bench.measure import Pace, in_turns, ours, show
 from bench.overhead import overhead
 from bench.peers.launch import updates_per_s
+from bench.record_cost import record
 from bench.workloads import alexnet, lenet, sparse
 
 
@@ -63,7 +64,15 @@ def _ratio(found: dict[str, Pace], one: str, other: str) -> float:
     return found[one].median / found[other].median
 
 
-_PARTS = {"paces": paces, "peer": peer, "overhead": overhead, "alexnet": alexnet, "sparse": sparse, "lenet": lenet}
+_PARTS = {
+    "paces": paces,
+    "peer": peer,
+    "overhead": overhead,
+    "record": record,
+    "alexnet": alexnet,
+    "sparse": sparse,
+    "lenet": lenet,
+}
 
 
 def main() -> None:

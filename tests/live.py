@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from paceline.recording.recorder import Kind
+from paceline.recording.layout import RecordKind
 from paceline.recording.rows import decode
 from paceline.store.journal import TaskRecords, read
 from paceline.store.result import Result
@@ -87,7 +87,7 @@ class LiveRun:
         journal = self.directory / "journal.bin"
         entries = read(journal) if journal.exists() else ()
         records = [decode(entry.data)["kind"] for entry in entries if isinstance(entry, TaskRecords)]
-        return sum(int((kinds == Kind.STEP).sum()) for kinds in records)
+        return sum(int((kinds == RecordKind.STEP).sum()) for kinds in records)
 
     def pid_of(self, task: str) -> int:
         return int(next(e["pid"] for e in self.events() if e["event"] == "started" and e.get("task") == task))

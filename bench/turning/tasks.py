@@ -10,7 +10,8 @@ from bench.quiet import stolen_s
 from bench.turn import SETTLE_NS, TURN_NS, Mark, measured, next_measured, seconds_until, turn_at
 from paceline.paramserver import busy_recorder
 from paceline.recording import recorder
-from paceline.recording.recorder import Kind, clock_ns
+from paceline.recording.layout import RECORD_BYTES, WORD_BYTES, RecordKind
+from paceline.recording.recorder import clock_ns
 
 
 def record_in_turns(notes: Path) -> None:
@@ -22,7 +23,7 @@ def record_in_turns(notes: Path) -> None:
 
 
 def _end_unrecorded(self: recorder.Recorder, end_ns: int, update: int, loss: float, staleness: int) -> None:
-    self.step_number += 1
+    self.current.step += 1
 
 
 # Not by super(), which takes a while itself. In either turn it is one call.
@@ -37,7 +38,7 @@ class _InTurns(recorder.Recorder):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._loud = {name: value for name, value in vars(self).items() if isinstance(value, recorder.Span)}
-        self._silent = {name: recorder.SilentSpan(self, Kind[name.upper()]) for name in self._loud}
+        self._silent = {name: recorder.SilentSpan(self, RecordKind[name.upper()]) for name in self._loud}
         self._notes = (self.folder / f"task-{os.getpid()}").open("wb", buffering=0)
         self._end_step, self._turn, self._due_ns = _END_STEP[True], 0, 0
 
@@ -57,7 +58,7 @@ class _InTurns(recorder.Recorder):
                 self._due_ns = (turn + 1) * TURN_NS
 
     def _note(self, now: int) -> None:
-        mark = Mark(self._turn, now, self.step_number, 8 * self._next // recorder.RECORD_BYTES, stolen_s())
+        mark = Mark(self._turn, now, self.current.step, WORD_BYTES * self._next // RECORD_BYTES, stolen_s())
         self._notes.write(msgspec.json.encode(mark) + b"\n")
 
 

@@ -21,7 +21,8 @@ from paceline.data.dataset import PreparedData
 from paceline.hosts.base import Condition
 from paceline.pipeline import catalog, header_of
 from paceline.plan.place import RunPlan, place
-from paceline.recording.recorder import Recorder, RecordReader, clock_ns
+from paceline.recording.reader import RecordReader
+from paceline.recording.recorder import Recorder, clock_ns
 from paceline.spec.load import experiment
 from paceline.spec.sweep import expand
 from paceline.store.header import ResumePoint
@@ -133,7 +134,7 @@ def steps(folder: Path, count: int = 3) -> bytes:
     """Records of quick steps."""
     recorder = Recorder(folder / "records")
     for number in range(count):
-        recorder.step_start_ns = clock_ns()
+        recorder.current.start_ns = clock_ns()
         recorder.end_step(clock_ns(), number + 1, 0.5)
     return RecordReader(folder / "records").new()
 

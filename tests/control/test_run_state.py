@@ -6,7 +6,7 @@ import pytest
 from paceline.control.run_state import RunState
 from paceline.pipeline import catalog
 from paceline.plan.place import place
-from paceline.recording.recorder import STEP
+from paceline.recording.layout import STEP
 from paceline.recording.rows import RECORD_DTYPE
 from paceline.spec.load import experiment
 from paceline.spec.sweep import expand

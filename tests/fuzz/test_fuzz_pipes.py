@@ -29,7 +29,7 @@ from paceline.hosts.base import AgentPipes, Condition, Host, HostRequest
 from paceline.messages import FrameError, FromAgent, FromTask, Receiver, Sender, ToAgent, ToTask
 from paceline.pipeline import catalog, header_of
 from paceline.plan.place import RunPlan, place
-from paceline.recording.recorder import RECORD_BYTES
+from paceline.recording.layout import RECORD_BYTES
 from paceline.spec.load import experiment
 from paceline.spec.sweep import expand
 from paceline.store.header import ResumePoint

@@ -14,7 +14,9 @@ from paceline.analyze.load import load_result
 from paceline.cli.main import run_command
 from paceline.errors import StoreError
 from paceline.messages import HostSample, LinkCount
-from paceline.recording.recorder import RECORD_BYTES, Kind, Recorder, RecordReader
+from paceline.recording.layout import RECORD_BYTES, RecordKind
+from paceline.recording.reader import RecordReader
+from paceline.recording.recorder import Recorder
 from paceline.store import result as results
 from paceline.store.checksums import write_checksums
 from paceline.store.events import well_formed
@@ -151,7 +153,7 @@ def test_any_record_file_gives_whole_records_and_no_more_than_it_holds(tmp_path:
     path = tmp_path / "records"
     recorder = Recorder(path)
     for number in range(3):
-        recorder.write(Kind.COMPUTE, number, 1)
+        recorder.write(RecordKind.COMPUTE, number, 1)
     recorder.close()
     good = path.read_bytes()[: 64 + 5 * RECORD_BYTES]
     for data in mutants([good], cases):

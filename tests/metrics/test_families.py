@@ -14,7 +14,7 @@ from paceline.metrics.families import families
 from paceline.metrics.sweep_state import SweepState
 from paceline.pipeline import catalog
 from paceline.plan.place import RunPlan, place
-from paceline.recording.recorder import FINAL, TRACED, Kind
+from paceline.recording.layout import FINAL, TRACED, RecordKind
 from paceline.recording.rows import RECORD_DTYPE
 from paceline.spec.load import experiment
 from paceline.spec.sweep import expand
@@ -34,7 +34,7 @@ def served(sweep: SweepState) -> Scrape:
     return Scrape(generate_latest(registry).decode())
 
 
-def records(*rows: tuple[Kind, float, Mapping[str, float]]) -> np.ndarray:
+def records(*rows: tuple[RecordKind, float, Mapping[str, float]]) -> np.ndarray:
     """(kind, seconds, other fields) each."""
     made = np.zeros(len(rows), RECORD_DTYPE)
     made["staleness"] = -1
@@ -69,11 +69,11 @@ def test_a_run_that_starts_has_its_workers_at_zero_and_no_loss_yet() -> None:
 
 def test_records_add_up_and_those_the_result_leaves_out_do_not_count() -> None:
     moment = RunState("logreg-1", plan_of(strategy="ps-async", layout="pw w", batch=50))
-    step = (Kind.STEP, 0.3, {"value": 0.5, "update": 7, "staleness": 4})
-    moment.add_records("w1", records((Kind.COMPUTE, 0.25, {}), (Kind.PUSH, 0.05, {}), step))
-    traced = (Kind.COMPUTE, 9.0, {"flags": TRACED})
-    final = (Kind.EVAL, 9.0, {"flags": FINAL, "value": 0.4, "value2": 0.9})
-    moment.add_records("w1", records((Kind.COMPUTE, 0.5, {}), traced, step))
+    step = (RecordKind.STEP, 0.3, {"loss": 0.5, "update": 7, "staleness": 4})
+    moment.add_records("w1", records((RecordKind.COMPUTE, 0.25, {}), (RecordKind.PUSH, 0.05, {}), step))
+    traced = (RecordKind.COMPUTE, 9.0, {"flags": TRACED})
+    final = (RecordKind.EVAL, 9.0, {"flags": FINAL, "loss": 0.4, "accuracy": 0.9})
+    moment.add_records("w1", records((RecordKind.COMPUTE, 0.5, {}), traced, step))
     moment.add_records("w1", records(final))
     told = showing(moment)
     assert told.by("phase", "paceline_worker_phase_seconds_total", worker="w1") == {"compute": 0.75, "push": 0.05}
@@ -87,7 +87,7 @@ def test_records_add_up_and_those_the_result_leaves_out_do_not_count() -> None:
 
 def test_what_is_not_training_has_a_value_and_no_loss_or_examples() -> None:
     moment = RunState("matmul-1", plan_of("matmul", stop="steps=4"))
-    moment.add_records("w0", records((Kind.STEP, 1.0, {"value": 123.0, "update": 1})))
+    moment.add_records("w0", records((RecordKind.STEP, 1.0, {"loss": 123.0, "update": 1})))
     told = showing(moment)
     assert told.value("paceline_worker_value", worker="w0") == 123
     assert "paceline_worker_loss" not in told
@@ -97,7 +97,9 @@ def test_what_is_not_training_has_a_value_and_no_loss_or_examples() -> None:
 
 def test_a_loss_that_is_no_number_and_names_with_odd_signs_can_be_read_back() -> None:
     moment = RunState('odd"\\run\n', plan_of(stop="loss=0.3"))
-    moment.add_records("w0", records((Kind.STEP, 1.0, {"value": np.nan}), (Kind.EVAL, 1.0, {"value": np.nan})))
+    moment.add_records(
+        "w0", records((RecordKind.STEP, 1.0, {"loss": np.nan}), (RecordKind.EVAL, 1.0, {"loss": np.nan}))
+    )
     moment.end("diverged")
     told = showing(moment)
     assert np.isnan(told.value("paceline_worker_loss", run='odd"\\run\n'))
@@ -110,7 +112,7 @@ def test_what_is_served_does_not_change_with_the_moment() -> None:
     sweep = SweepState()
     with sweep.view(moment.plan, 1, 1) as watch:
         watch(moment)
-        moment.add_records("w0", records((Kind.DATA, 1.0, {}), (Kind.STEP, 1.0, {"staleness": 1})))
+        moment.add_records("w0", records((RecordKind.DATA, 1.0, {}), (RecordKind.STEP, 1.0, {"staleness": 1})))
         told = served(sweep)
         assert told.value("paceline_worker_steps_total") == 0
         assert "paceline_worker_phase_seconds_total" not in told

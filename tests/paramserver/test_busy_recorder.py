@@ -14,7 +14,9 @@ import pytest
 
 from paceline.paramserver import busy_recorder
 from paceline.paramserver.busy_recorder import BusyRecorder
-from paceline.recording.recorder import Kind, Recorder, RecordReader
+from paceline.recording.layout import RecordKind
+from paceline.recording.reader import RecordReader
+from paceline.recording.recorder import Recorder
 from paceline.recording.rows import decode
 from paramserver.serving import WORKER_KEYS, client, is_served, running
 
@@ -34,7 +36,7 @@ class Burnt:
 
 def served(folder: Path) -> np.ndarray:
     rows = decode(RecordReader(folder / "records").new())
-    assert set(rows["kind"]) == {Kind.SERVE}
+    assert set(rows["kind"]) == {RecordKind.SERVE}
     return rows
 
 

@@ -11,7 +11,7 @@ from paceline import pipeline
 from paceline.analyze.summary import summarize
 from paceline.data.dataset import PreparedData
 from paceline.messages import HostSample, LinkCount
-from paceline.recording.recorder import INSIDE, Kind
+from paceline.recording.layout import STEP_PHASES, RecordKind
 from paceline.recording.rows import RECORD_DTYPE
 from paceline.spec.load import experiment
 from paceline.store.header import ResumePoint
@@ -22,7 +22,7 @@ from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
 
 START_S = 2.0
-SECONDS = {Kind.DATA: 0.0002, Kind.PULL: 0.002, Kind.COMPUTE: 0.006, Kind.PUSH: 0.001}
+SECONDS = {RecordKind.DATA: 0.0002, RecordKind.PULL: 0.002, RecordKind.COMPUTE: 0.006, RecordKind.PUSH: 0.001}
 """What the phases of a step take; every step is as long."""
 STEP_S = 0.01
 RECORDS_PER_STEP = len(SECONDS) + 1
@@ -104,20 +104,20 @@ def _chunk(numbers: "np.ndarray[Any, Any]", length: float, *, chief: bool, worke
     offset = 0
     for kind, seconds in SECONDS.items():
         lasted = int(seconds * length / STEP_S * 1e9)
-        if kind is Kind.DATA:
+        if kind is RecordKind.DATA:
             records["data_end_ns"] = begun + lasted
         else:
-            inside = records["inside"][:, INSIDE.index(kind)]
-            inside[:, 0], inside[:, 1] = begun + offset, begun + offset + lasted
+            times = records["phases"][:, STEP_PHASES.index(kind)]
+            times[:, 0], times[:, 1] = begun + offset, begun + offset + lasted
         offset += lasted
-    records["kind"], records["start_ns"], records["end_ns"] = Kind.STEP, begun, begun + int(length * 1e9)
+    records["kind"], records["start_ns"], records["end_ns"] = RecordKind.STEP, begun, begun + int(length * 1e9)
     records["step"], records["update"] = numbers, (numbers + 1) * workers
     records["staleness"] = numbers % workers
-    records["value"] = 2.0 / np.sqrt(1 + numbers)
+    records["loss"] = 2.0 / np.sqrt(1 + numbers)
     if chief:
         tests = records[EVAL_EVERY - 1 :: EVAL_EVERY].copy()
-        tests["kind"], tests["end_ns"] = Kind.EVAL, tests["start_ns"] + 1000
-        tests["value2"], tests["inside"], tests["data_end_ns"] = 1 - tests["value"] / 2, 0, 0
+        tests["kind"], tests["end_ns"] = RecordKind.EVAL, tests["start_ns"] + 1000
+        tests["accuracy"], tests["phases"], tests["data_end_ns"] = 1 - tests["loss"] / 2, 0, 0
         records = np.concatenate([records, tests])
     return records.tobytes()
 

@@ -12,8 +12,9 @@ from msgspec import structs
 
 from paceline.errors import StoreError
 from paceline.messages import HostSample, LinkCount, TaskSample
-from paceline.recording.recorder import RECORD_BYTES, WORDS, Kind, Recorder, RecordReader, clock_ns, give_room_back
-from paceline.recording.rows import RECORD_DTYPE
+from paceline.recording.layout import RecordKind
+from paceline.recording.reader import RecordReader, truncate_unused
+from paceline.recording.recorder import Recorder, clock_ns
 from paceline.store.checksums import write_checksums
 from paceline.store.journal import ClockOffset, HostSamples, Journal, TaskAdded, TaskRecords, read
 from paceline.store.paths import RunPaths
@@ -27,20 +28,9 @@ def sample(t_ns: int) -> HostSample:
     return HostSample(t_ns, 1.0, [0.5, 0.25], 100, LinkCount(1, 2, 3, 4), LinkCount(5, 6, 7, 8), 9, 10, [])
 
 
-def test_the_two_descriptions_of_a_record_agree() -> None:
-    assert RECORD_DTYPE.itemsize == RECORD_BYTES
-    places = {name: place for name, (_, place, *_) in (RECORD_DTYPE.fields or {}).items()}
-    at = {name: 8 * word for word, name in enumerate(WORDS)}
-    assert places["inside"] == at["pull_ns"]
-    assert (places["kind"], places["flags"]) == (at["kind_and_flags"], at["kind_and_flags"] + 1)
-    assert {name: at[name] for name in places.keys() & at.keys()} == {
-        name: places[name] for name in (*WORDS[:3], "step", "update", "staleness", "value", "value2")
-    }
-
-
 def test_entries_become_tables_on_the_runs_clock(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "records")
-    recorder.write(Kind.COMPUTE, 5_000_000_000, 1_000_000)
+    recorder.write(RecordKind.COMPUTE, 5_000_000_000, 1_000_000)
     recorder.evaluation(6_000_000_000, 10, 0.5, 0.9, final=True)
     journal = Journal(tmp_path / "journal")
     journal.add(TaskAdded("w0", "h1"))
@@ -107,11 +97,11 @@ def test_what_there_is_no_room_to_make_tables_of_is_kept_until_there_is(tmp_path
         journal.close()
         (paths.spool / "h1").mkdir(parents=True)
         recorder = Recorder(paths.spool / "h1" / "w0.records")
-        recorder.step_start_ns = clock_ns()
+        recorder.current.start_ns = clock_ns()
         recorder.end_step(clock_ns(), update=1, loss=0.5)
         recorder.close()
         if not room_in_spool:
-            give_room_back(paths.spool / "h1" / "w0.records")
+            truncate_unused(paths.spool / "h1" / "w0.records")
         filler = fill(tmp_path)
         if not room_in_spool:
             with pytest.raises(OSError, match="No space left"):
@@ -155,7 +145,7 @@ def test_an_older_journal_is_read_with_what_it_knew(tmp_path: Path) -> None:
     assert entry.samples[0].tasks == [TaskSample("w0", 0.5, 9, 3, None)]
 
 
-@pytest.mark.parametrize("tag", ["TaskRecords", "TaskRecords2", "TaskRecords3"])
+@pytest.mark.parametrize("tag", ["TaskRecords", "TaskRecords2", "TaskRecords3", "TaskRecords4"])
 def test_records_of_an_older_version_are_refused_and_kept(tmp_path: Path, tag: str) -> None:
     body = msgspec.msgpack.encode([tag, "w0", bytes(40)])
     (tmp_path / "journal").write_bytes(struct.pack("<II", len(body), zlib.crc32(body)) + body)

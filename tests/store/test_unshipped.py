@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.recording.recorder import Kind, Recorder, RecordReader
+from paceline.recording.layout import RecordKind
+from paceline.recording.reader import RecordReader
+from paceline.recording.recorder import Recorder
 from paceline.recording.rows import decode
 from paceline.store.journal import Journal, TaskRecords
 from paceline.store.paths import RunPaths
@@ -19,7 +21,7 @@ def recorded(paths: RunPaths, steps: range) -> bytes:
     folder.mkdir(parents=True, exist_ok=True)
     recorder = Recorder(folder / "w0.records")
     for number in steps:
-        recorder.write(Kind.STEP, start_ns=1000 + number, duration_ns=1, update=number)
+        recorder.write(RecordKind.STEP, start_ns=1000 + number, duration_ns=1, update=number)
     return RecordReader(folder / "w0.records").new()
 
 

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from paceline.data.images import LabelledImages
-from paceline.recording.recorder import Kind, Recorder, RecordReader
+from paceline.recording.layout import RecordKind
+from paceline.recording.reader import RecordReader
+from paceline.recording.recorder import Recorder
 from paceline.recording.rows import decode
 from paceline.train.context import TaskContext
 from paceline.train.loop import train
@@ -42,7 +44,7 @@ class Scripted:
         pass
 
 
-def trained(tmp_path: Path, *script: Step | Exception) -> list[tuple[int, Kind]]:
+def trained(tmp_path: Path, *script: Step | Exception) -> list[tuple[int, RecordKind]]:
     images, labels = np.zeros((20, 784), np.uint8), np.zeros(20, np.int64)
     assert LOGREG.model
     recorder = Recorder(tmp_path / "records")
@@ -58,24 +60,24 @@ def trained(tmp_path: Path, *script: Step | Exception) -> list[tuple[int, Kind]]
     return recorded(tmp_path)
 
 
-def recorded(tmp_path: Path) -> list[tuple[int, Kind]]:
+def recorded(tmp_path: Path) -> list[tuple[int, RecordKind]]:
     found = decode(RecordReader(tmp_path / "records").new())
-    return [(int(row["step"]), Kind(row["kind"])) for row in found]
+    return [(int(row["step"]), RecordKind(row["kind"])) for row in found]
 
 
-STEP = [Kind.DATA, Kind.COMPUTE, Kind.STEP]
-DROPPED = [Kind.DATA, Kind.COMPUTE]
+STEP = [RecordKind.DATA, RecordKind.COMPUTE, RecordKind.STEP]
+DROPPED = [RecordKind.DATA, RecordKind.COMPUTE]
 
 
 def test_steps_have_their_phases_and_what_comes_after_the_last_is_apart(tmp_path: Path) -> None:
     found = trained(tmp_path, Step(0.5, 1), Step(0.5, 2, more=False))
-    assert found == [(0, kind) for kind in STEP] + [(1, kind) for kind in STEP] + [(2, Kind.WAIT)]
+    assert found == [(0, kind) for kind in STEP] + [(1, kind) for kind in STEP] + [(2, RecordKind.WAIT)]
 
 
 def test_a_step_that_came_too_late_took_its_time_but_is_none(tmp_path: Path) -> None:
     late = Step(0.5, 1, applied=False)
     found = trained(tmp_path, late, Step(0.5, 2), Step(0.5, 2, more=False, applied=False))
-    assert [kind for _, kind in found] == DROPPED + STEP + DROPPED + [Kind.WAIT]
+    assert [kind for _, kind in found] == DROPPED + STEP + DROPPED + [RecordKind.WAIT]
 
 
 def test_a_worker_that_loses_its_peers_tells_of_the_step_it_was_in(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from paceline.messages import (
     TaskMessage,
     ToTask,
 )
-from paceline.recording.recorder import RecordReader
+from paceline.recording.reader import RecordReader
 
 _LAST_WORDS_S = 2.0
 """What a task said before it ended is in the pipe, and takes no longer to be read."""
@@ -55,7 +55,7 @@ class RunningTask:
         records, self._log_path = spool / f"{order.task}.records", spool / f"{order.task}.log"
         self._stacks_path = spool / f"{order.task}.stacks"
         self._records = RecordReader(records)
-        self._aside_told: str | None = None
+        self._busy_told: str | None = None
         # What an earlier process of this name left there is told already.
         self._log_seen = self._log_path.stat().st_size if self._log_path.exists() else 0
         self._shipping = threading.Lock()
@@ -94,9 +94,9 @@ class RunningTask:
         with self._shipping:
             while data := self._records.new():
                 self._up.send(Records(self.name, data))
-            if self._records.aside != self._aside_told:
-                self._aside_told = self._records.aside
-                self._up.send(Busy(self.name, self._aside_told))
+            if self._records.busy != self._busy_told:
+                self._busy_told = self._records.busy
+                self._up.send(Busy(self.name, self._busy_told))
             while text := self._new_log():
                 self._up.send(Log(self.name, text))
 

@@ -2,10 +2,9 @@
 
 import polars as pl
 
-from paceline.recording.recorder import PHASES
+from paceline.recording.layout import PHASE_NAMES
 from paceline.store.result import Staleness
 
-PHASE_NAMES = tuple(kind.name.lower() for kind in PHASES)
 _EXCHANGE = ("pull", "compute", "push", "wait")
 
 

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from paceline.analyze.phases import PHASE_NAMES
+from paceline.recording.layout import TIMED_NAMES
 
 COUNTERS = {
     "cpu_cores": ("cpu_s", 1.0),
@@ -125,7 +125,7 @@ def phase_spans(steps: pl.DataFrame, *, mixed_phase: str | None) -> pl.DataFrame
 
     `mixed_phase` (of the strategy) ends for all workers at the same time, so it begins with a wait.
     """
-    spans = steps.filter(pl.col("kind").is_in([*PHASE_NAMES, "fused"]))
+    spans = steps.filter(pl.col("kind").is_in(TIMED_NAMES))
     spans = spans.select("task", "kind", "step", "t_s", "duration_s")
     if mixed_phase is None:
         return spans

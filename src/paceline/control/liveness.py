@@ -12,7 +12,7 @@ from paceline.control import stack_report
 from paceline.control.cluster import Cluster
 from paceline.control.watchdog import BUSY_S, Stalled, Watchdog
 from paceline.plan.place import RunPlan
-from paceline.recording.recorder import STEP
+from paceline.recording.layout import STEP
 from paceline.recording.rows import of_kind
 from paceline.store.writer import RunWriter
 

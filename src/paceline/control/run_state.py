@@ -9,11 +9,12 @@ import numpy as np
 
 from paceline.messages import HostSample
 from paceline.plan.place import RunPlan
-from paceline.recording.recorder import EVAL, PHASES, STEP, Kind, clock_ns
+from paceline.recording.layout import EVAL, STEP, TIMED_NAMES, RecordKind
+from paceline.recording.recorder import clock_ns
 from paceline.recording.rows import of_kind, spent_ns
 from paceline.store.result import Status
 
-_TIMED_KINDS = {kind.name.lower(): int(kind) for kind in (*PHASES, Kind.FUSED)}
+_TIMED_KINDS = {name: int(RecordKind[name.upper()]) for name in TIMED_NAMES}
 _WINDOW_S = 2.0
 STALENESS_BOUNDS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89)
 """Upper bounds of the staleness histogram: updates by other workers between a worker's pull and its push."""
@@ -102,7 +103,7 @@ class RunState:
             last = steps[-1]
             worker.steps += len(steps)
             worker.next_step = int(last["step"]) + 1
-            worker.update, worker.loss = int(last["update"]), float(last["value"])
+            worker.update, worker.loss = int(last["update"]), float(last["loss"])
             self._set_steps_per_s(worker, steps)
             _count_staleness(worker, steps["staleness"])
         seconds = _seconds(records)
@@ -111,7 +112,7 @@ class RunState:
         worker.phase_s = _add(worker.phase_s, seconds if plain.all() else _seconds(records[plain]))
         if len(evaluations):
             last = evaluations[-1]
-            self.evaluation = (int(last["update"]), float(last["value"]), float(last["value2"]))
+            self.evaluation = (int(last["update"]), float(last["loss"]), float(last["accuracy"]))
 
     def add_samples(self, host: str, samples: Iterable[HostSample]) -> None:
         recent = self._samples[host]

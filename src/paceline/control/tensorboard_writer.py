@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from paceline.recording.recorder import EVAL, STEP, clock_ns
+from paceline.recording.layout import EVAL, STEP
+from paceline.recording.recorder import clock_ns
 from paceline.recording.rows import of_kind
 
 _POINTS_PER_WRITE = 10
@@ -55,11 +56,11 @@ class TensorboardWriter:
         pending, self._pending = self._pending, []
         steps = _evenly_spaced([of_kind(records, STEP) for records in pending])
         for record in steps:
-            self._write(record, **{self._step_value_name: float(record["value"])})
+            self._write(record, **{self._step_value_name: float(record["loss"])})
         if steps:
             self._write_steps_per_s(steps[-1])
         for record in chain.from_iterable(of_kind(records, EVAL) for records in pending):
-            values = {"eval/loss": float(record["value"]), "eval/accuracy": float(record["value2"])}
+            values = {"eval/loss": float(record["loss"]), "eval/accuracy": float(record["accuracy"])}
             self._write(record, **{tag: value for tag, value in values.items() if not math.isnan(value)})
         self._file.flush()
 

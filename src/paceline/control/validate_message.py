@@ -10,7 +10,7 @@ from pathlib import PurePath
 import msgspec
 
 from paceline import messages
-from paceline.recording.recorder import RECORD_BYTES
+from paceline.recording.layout import RECORD_BYTES
 from paceline.train.context import Outcome
 
 

@@ -49,7 +49,7 @@ class TaskExited(Message, frozen=True):
 
 
 class Records(Message, frozen=True):
-    """Step records of one task, as the recorder wrote them (see train.recorder)."""
+    """Step records of one task, as the recorder wrote them (see recording.layout)."""
 
     task: str
     data: bytes

@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from paceline.recording.recorder import Kind, Recorder, clock_ns
+from paceline.recording.layout import RecordKind
+from paceline.recording.recorder import Recorder, clock_ns
 
 _STRETCH_S = 0.1
 
@@ -41,7 +42,7 @@ class BusyRecorder:
 
     def _write(self) -> None:
         now_ns, busy_ns = clock_ns(), self._busy_ns()
-        self._recorder.write(Kind.SERVE, self._since_ns, busy_ns - self._told_ns)
+        self._recorder.write(RecordKind.SERVE, self._since_ns, busy_ns - self._told_ns)
         self._since_ns, self._told_ns = now_ns, busy_ns
 
 

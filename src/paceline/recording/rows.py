@@ -1,62 +1,60 @@
-"""What a task recorded, as rows: one for each phase, step, evaluation."""
+"""Turns records as they were written into rows: one row for each phase, step and evaluation."""
 
 import numpy as np
 
-from paceline.recording.recorder import INSIDE, WORDS, Kind
+from paceline.recording.layout import FIELDS, OFFSETS, RECORD_BYTES, STEP_PHASES, WORD_BYTES, RecordKind, phase_fields
+
+_PLAIN = [field for field in FIELDS if field.phase is None]
+_IN_ROWS = [field for field in FIELDS if field.row is not None]
+_PHASES_SHAPE = (len(STEP_PHASES), 2)
+_FIRST_PHASE = OFFSETS[phase_fields(STEP_PHASES[0])[0]]
 
 RECORD_DTYPE = np.dtype(
-    [
-        *((name, "<u8") for name in WORDS[:3]),
-        ("inside", "<u8", (len(INSIDE), 2)),
-        *((name, "<i8") for name in ("step", "update", "staleness")),
-        ("kind", "u1"),
-        ("flags", "u1"),
-        ("pad", "V6"),
-        *((name, "<f8") for name in ("value", "value2")),
-    ]
+    {
+        "names": [*(field.name for field in _PLAIN), "phases"],
+        "formats": [*(field.stored for field in _PLAIN), ("<u8", _PHASES_SHAPE)],
+        "offsets": [WORD_BYTES * word for word in (*(OFFSETS[field.name] for field in _PLAIN), _FIRST_PHASE)],
+        "itemsize": RECORD_BYTES,
+    }
 )
-"""As `train.recorder` writes its WORDS: a step has its phases inside."""
+"""A record as the recorder writes it. `phases` has the start and the end of each of STEP_PHASES."""
 ROW_DTYPE = np.dtype(
-    [
-        *((name, "<u8") for name in ("start_ns", "duration_ns")),
-        *((name, "<u4") for name in ("step", "update")),
-        ("staleness", "<i4"),
-        *((name, "<f4") for name in ("value", "value2")),
-        *((name, "u1") for name in ("kind", "flags")),
-    ]
+    [("start_ns", "<u8"), ("duration_ns", "<u8"), *((field.name, field.row) for field in _IN_ROWS)],
 )
-_KEPT = ("step", "update", "staleness", "value", "value2", "kind", "flags")
 _CHUNK = 50_000
-_INSIDE = [int(kind) for kind in INSIDE]
+"""Records that become rows at once: rows of phases that a step does not have take memory until they are dropped."""
+_STEP_PHASES = [int(kind) for kind in STEP_PHASES]
 
 
 def as_written(data: bytes) -> np.ndarray:
-    """A torn tail is left out."""
+    """Records without conversion; an incomplete one at the end is left out."""
     return np.frombuffer(data, RECORD_DTYPE, count=len(data) // RECORD_DTYPE.itemsize)
 
 
 def of_kind(records: np.ndarray, kind: int) -> np.ndarray:
-    """No copy if all are: mostly all are steps, and to copy records takes longer than all that is made of them."""
-    found = records["kind"] == kind
-    return records if found.all() else records[found]
+    """The records of one kind.
+
+    Not a copy if all are of this kind. Mostly all are steps, and copying them takes longer than what is done with them.
+    """
+    selected = records["kind"] == kind
+    return records if selected.all() else records[selected]
 
 
 def spent_ns(records: np.ndarray) -> np.ndarray:
-    """How long each kind took in all, without making rows of them."""
+    """The total time of each kind, by its number, computed without making rows."""
     start = records["start_ns"]
-    counted = np.bincount(records["kind"], weights=records["end_ns"] - start, minlength=len(Kind))
-    total: np.ndarray = counted.astype(float)  # Of no records at all it would be whole numbers.
-    total[Kind.DATA] += (records["data_end_ns"] - start)[_has_data(records)].sum()
-    # Sums of times may be too large for what holds them; what they differ by is right all the same.
-    sums = records["inside"].sum(axis=0)
-    total[_INSIDE] += sums[:, 1] - sums[:, 0]
+    counted = np.bincount(records["kind"], weights=records["end_ns"] - start, minlength=len(RecordKind))
+    total: np.ndarray = counted.astype(float)  # Without records bincount returns integers.
+    total[RecordKind.DATA] += (records["data_end_ns"] - start)[_has_data(records)].sum()
+    # A sum of times may overflow; the difference of two sums is right all the same.
+    sums = records["phases"].sum(axis=0)
+    total[_STEP_PHASES] += sums[:, 1] - sums[:, 0]
     return total
 
 
 def decode(data: bytes) -> np.ndarray:
-    """As rows, those of a step's phases before its own."""
+    """Records as rows (ROW_DTYPE); the rows of a step's phases come before the row of the step."""
     records = as_written(data)
-    # In pieces: rows that are not there take room, too, until they are left out.
     pieces = [_rows(records[at : at + _CHUNK]) for at in range(0, len(records), _CHUNK)]
     return np.concatenate(pieces) if pieces else np.empty(0, ROW_DTYPE)
 
@@ -68,27 +66,27 @@ def _has_data(records: np.ndarray) -> np.ndarray:
 
 
 def _rows(records: np.ndarray) -> np.ndarray:
-    """Of each record those of its data and of its phases, as far as it has any, and its own."""
-    rows = np.empty((len(records), 1 + len(INSIDE) + 1), ROW_DTYPE)
-    there = np.ones(rows.shape, bool)
-    start, data_end, inside = records["start_ns"], records["data_end_ns"], records["inside"]
-    there[:, 0] = _has_data(records)
-    there[:, 1:-1] = inside[:, :, 0] > 0
-    if not there[:, :-1].any():
-        rows, there = rows[:, -1:], there[:, -1:]
+    """The rows of each record: its data phase and its other phases, if it has them, and the record itself."""
+    rows = np.empty((len(records), 1 + len(STEP_PHASES) + 1), ROW_DTYPE)
+    present = np.ones(rows.shape, bool)
+    start, data_end, phases = records["start_ns"], records["data_end_ns"], records["phases"]
+    present[:, 0] = _has_data(records)
+    present[:, 1:-1] = phases[:, :, 0] > 0
+    if not present[:, :-1].any():
+        rows, present = rows[:, -1:], present[:, -1:]
     else:
-        phases = rows[:, :-1]
-        phases["start_ns"][:, 0], phases["duration_ns"][:, 0] = start, data_end - start
-        phases["start_ns"][:, 1:], phases["duration_ns"][:, 1:] = inside[:, :, 0], inside[:, :, 1] - inside[:, :, 0]
+        inner = rows[:, :-1]
+        inner["start_ns"][:, 0], inner["duration_ns"][:, 0] = start, data_end - start
+        inner["start_ns"][:, 1:], inner["duration_ns"][:, 1:] = phases[:, :, 0], phases[:, :, 1] - phases[:, :, 0]
         for name in ("step", "flags"):
-            phases[name] = records[name][:, None]
-        phases["kind"] = (Kind.DATA, *INSIDE)
-        phases["update"], phases["staleness"], phases["value"], phases["value2"] = 0, -1, np.nan, np.nan
+            inner[name] = records[name][:, None]
+        inner["kind"] = (RecordKind.DATA, *STEP_PHASES)
+        inner["update"], inner["staleness"], inner["loss"], inner["accuracy"] = 0, -1, np.nan, np.nan
     own = rows[:, -1]
     own["start_ns"], own["duration_ns"] = start, records["end_ns"] - start
-    # What a run that diverged comes to is too large for it to matter how large; what nobody wrote may be anything.
+    # The loss of a diverged run may exceed a float32 and becomes infinite; a damaged file may hold any number.
     with np.errstate(over="ignore", invalid="ignore"):
-        for name in _KEPT:
-            own[name] = records[name]
-    found: np.ndarray = rows[there]
-    return found
+        for field in _IN_ROWS:
+            own[field.name] = records[field.name]
+    selected: np.ndarray = rows[present]
+    return selected

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from paceline.analyze.phases import PHASE_NAMES
 from paceline.analyze.repeats import Group, Of, Spread
+from paceline.recording.layout import PHASE_NAMES
 from paceline.report.chart import PHASE_COLOURS, Chart, Layout, Trace, View, bars_height, colour, dash
 from paceline.report.html import label
 from paceline.report.titles import titles, without

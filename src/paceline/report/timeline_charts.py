@@ -2,8 +2,8 @@
 
 import polars as pl
 
-from paceline.analyze.phases import PHASE_NAMES
 from paceline.analyze.timeline import Window, phase_shares, windows
+from paceline.recording.layout import TIMED_NAMES
 from paceline.report.chart import PHASE_COLOURS, Chart, Layout, Trace, View, axes, axis, packed
 from paceline.report.fault_marks import about_faults, mark_faults
 from paceline.report.html import label
@@ -14,7 +14,7 @@ _MOST_BARS = 2_500
 _SHARE_BINS = 100
 _MOST_TASKS = 8
 _MOST_FAULTS = 4
-_KINDS = (*PHASE_NAMES, "fused")
+_KINDS = TIMED_NAMES
 
 
 def timeline(run: RunData) -> Chart | None:

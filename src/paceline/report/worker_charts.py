@@ -3,7 +3,7 @@
 import polars as pl
 
 from paceline.analyze.curves import staleness_histogram
-from paceline.analyze.phases import PHASE_NAMES
+from paceline.recording.layout import PHASE_NAMES
 from paceline.report.chart import PHASE_COLOURS, Chart, Layout, Trace, View, bars_height, colour, packed
 from paceline.report.html import label
 from paceline.report.run_data import RunData

@@ -28,7 +28,7 @@ class ClockOffset(msgspec.Struct, frozen=True, array_like=True, tag=True):
     uncertainty_ns: int
 
 
-class TaskRecords(msgspec.Struct, frozen=True, array_like=True, tag="TaskRecords4"):
+class TaskRecords(msgspec.Struct, frozen=True, array_like=True, tag="TaskRecords5"):
     """The tag changes with the format of a record: one of another version is not to be taken for one of this."""
 
     task: str
@@ -45,6 +45,10 @@ class _OldTaskRecords2(_OldTaskRecords, frozen=True, array_like=True, tag="TaskR
 
 
 class _OldTaskRecords3(_OldTaskRecords, frozen=True, array_like=True, tag="TaskRecords3"):
+    pass
+
+
+class _OldTaskRecords4(_OldTaskRecords, frozen=True, array_like=True, tag="TaskRecords4"):
     pass
 
 
@@ -72,7 +76,7 @@ class Journal:
 
 def read(path: Path) -> Iterator[Entry]:
     """Entries up to the first that is torn or damaged; StoreError if another version made them."""
-    decoder = msgspec.msgpack.Decoder(Entry | _OldTaskRecords | _OldTaskRecords2 | _OldTaskRecords3)
+    decoder = msgspec.msgpack.Decoder(Entry | _OldTaskRecords | _OldTaskRecords2 | _OldTaskRecords3 | _OldTaskRecords4)
     with path.open("rb") as file:
         left = os.fstat(file.fileno()).st_size
         while len(head := file.read(_FRAME.size)) == _FRAME.size:

@@ -8,23 +8,15 @@ import polars as pl
 from msgspec import structs
 
 from paceline.messages import HostSample, LinkCount
-from paceline.recording.recorder import FINAL, TRACED, Kind
+from paceline.recording.layout import FIELDS, FINAL, TRACED, RecordKind
 from paceline.recording.rows import decode
 from paceline.store.journal import ClockOffset, Entry, HostSamples, TaskAdded, TaskRecords
 
+_RECORDED = {column: numpy_type for field in FIELDS for column, numpy_type in field.columns.items()}
 STEPS_SCHEMA: dict[str, Any] = {
     "task": pl.String,
     "host": pl.String,
-    "kind": pl.String,
-    "step": pl.UInt32,
-    "update": pl.UInt32,
-    "t_s": pl.Float64,
-    "duration_s": pl.Float64,
-    "loss": pl.Float32,
-    "accuracy": pl.Float32,
-    "staleness": pl.Int32,
-    "traced": pl.Boolean,
-    "final": pl.Boolean,
+    **{column: pl.Series(np.empty(0, numpy_type)).dtype for column, numpy_type in _RECORDED.items()},
 }
 _COUNTS = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets")
 TASK_FIELDS: dict[str, Any] = {
@@ -78,8 +70,8 @@ def upgraded(table: pl.DataFrame, schema: dict[str, Any]) -> pl.DataFrame:
 
 def _steps(task: str, host: str, data: bytes, offsets: dict[str, int]) -> pl.DataFrame:
     records = decode(data)
-    names = np.array([kind.name.lower() for kind in Kind])
-    is_eval = records["kind"] == Kind.EVAL
+    names = np.array([kind.name.lower() for kind in RecordKind])
+    is_eval = records["kind"] == RecordKind.EVAL
     start = records["start_ns"].astype(np.int64) + offsets.get(host, 0)
     return pl.DataFrame(
         {
@@ -90,8 +82,8 @@ def _steps(task: str, host: str, data: bytes, offsets: dict[str, int]) -> pl.Dat
             "update": records["update"],
             "t_s": start / 1e9,
             "duration_s": records["duration_ns"] / 1e9,
-            "loss": records["value"],
-            "accuracy": np.where(is_eval, records["value2"], np.float32("nan")),
+            "loss": records["loss"],
+            "accuracy": np.where(is_eval, records["accuracy"], np.float32("nan")),
             "staleness": records["staleness"],
             "traced": (records["flags"] & TRACED) > 0,
             "final": (records["flags"] & FINAL) > 0,

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from paceline.recording.recorder import RECORD_BYTES, RecordReader
+from paceline.recording.layout import RECORD_BYTES
+from paceline.recording.reader import RecordReader
 from paceline.store.journal import TaskRecords, read
 from paceline.store.paths import RunPaths
 

@@ -15,7 +15,8 @@ from filelock import FileLock
 
 from paceline.errors import StoreError
 from paceline.plan.place import RunPlan
-from paceline.recording.recorder import clock_ns, give_room_back
+from paceline.recording.reader import truncate_unused
+from paceline.recording.recorder import clock_ns
 from paceline.store import tables
 from paceline.store.checksums import write_checksums
 from paceline.store.header import EVENT as HEADER_EVENT
@@ -130,7 +131,7 @@ def consolidate(paths: RunPaths) -> None:
     except OSError:
         # Room that was set aside for records to come may be what is missing.
         for records in paths.spool.glob("*/*.records"):
-            give_room_back(records)
+            truncate_unused(records)
         _write(paths, *made)
     paths.journal.unlink()
     shutil.rmtree(paths.spool, ignore_errors=True)

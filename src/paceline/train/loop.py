@@ -5,7 +5,8 @@ import math
 from safetensors.numpy import save
 
 from paceline.data.batches import Batch, Share
-from paceline.recording.recorder import Kind, clock_ns
+from paceline.recording.layout import RecordKind
+from paceline.recording.recorder import clock_ns
 from paceline.spec.stop import StopRule, first_that_holds, limiting_rule
 from paceline.train.checkpoint import encode, file_name
 from paceline.train.checkpoint_schedule import CheckpointSchedule
@@ -37,7 +38,7 @@ def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
     else:
         outcome.steps = job.first_step
     # Others may still be at a step of theirs, however long it takes.
-    with context.recorder.aside(Kind.WAIT):
+    with context.recorder.busy(RecordKind.WAIT):
         strategy.finish()
         if chief:
             chief.conclude(outcome)
@@ -76,18 +77,18 @@ def _steps(
     context: TaskContext, strategy: WorkerStrategy, batches: Feeder, chief: "Chief | None", outcome: Outcome, first: int
 ) -> None:
     """`first` is the number of the first step to make: those before it are made."""
-    recorder, counted = context.recorder, context.job.synchronous
+    recorder, record, counted = context.recorder, context.recorder.current, context.job.synchronous
     limit = context.job.update_limit if counted else None
     ahead = strategy if isinstance(strategy, Prefetches) else None
-    recorder.step_number = number = outcome.steps = first
+    record.step = number = outcome.steps = first
     while True:
-        recorder.step_start_ns = clock_ns()
+        record.start_ns = clock_ns()
         if ahead:
             batch, upcoming = batches.pair_at(number)
             ahead.expect(upcoming)
         else:
             batch = batches.at(number)
-        recorder.data_end_ns = clock_ns()
+        record.data_end_ns = clock_ns()
         step = strategy.step(batch)
         end_ns = clock_ns()
         if step.applied:
@@ -99,7 +100,7 @@ def _steps(
         else:
             return
         # One who was left behind goes on with the batch of the update that comes next.
-        recorder.step_number = number = step.update if context.job.backup else number + 1
+        record.step = number = step.update if context.job.backup else number + 1
         outcome.updates, outcome.ended_ns = step.update, end_ns
         wish = chief.wants_to_stop(step, outcome) if chief else False
         # A counted limit is known to all workers of a synchronous run: no need to talk about it.
@@ -192,7 +193,7 @@ class Chief:
         if self._last and self._last[0] == update and self._context.job.synchronous:
             evaluation = self._last[1]
         else:
-            with self._context.recorder.aside(Kind.EVAL):
+            with self._context.recorder.busy(RecordKind.EVAL):
                 evaluation = evaluate(self._strategy, self._context.model.loss, self._pieces)
         self._last = (update, evaluation)
         accuracy = math.nan if evaluation.accuracy is None else evaluation.accuracy

@@ -53,7 +53,9 @@ class AllReduce:
         value = float(loss)
         computed = clock_ns()
         self._exchange(*gradients).numpy()
-        self._recorder.phases = (0, 0, start, computed, computed, clock_ns(), 0, 0, 0, 0)
+        record = self._recorder.current
+        record.compute_start_ns, record.compute_end_ns = start, computed
+        record.push_start_ns, record.push_end_ns = computed, clock_ns()
         self._updates += 1
         return Step(value, self._updates)
 

@@ -18,7 +18,8 @@ from paceline.engines.tensorflow.predictor import LocalPredictor
 from paceline.engines.tensorflow.session import Session
 from paceline.engines.tensorflow.tensorboard_graph import graph_event
 from paceline.engines.tensorflow.transfer import carry
-from paceline.recording.recorder import TRACED, Kind, clock_ns
+from paceline.recording.layout import TRACED, RecordKind
+from paceline.recording.recorder import clock_ns
 from paceline.train.checkpoint import InitialState, TrainingState
 from paceline.train.context import TaskContext
 from paceline.train.strategy import Predictor, Step
@@ -75,14 +76,15 @@ class ParameterServerWorker:
         return self._first_update
 
     def step(self, batch: Batch) -> Step:
-        if self._trace_plan.due(self._recorder.step_number):
+        if self._trace_plan.due(self._recorder.current.step):
             return self._traced_step(batch)
         start = clock_ns()
         try:
             fetched = self._run(*batch.inputs, batch.target)
         finally:
             # Also of a step that was refused: it took its time.
-            self._recorder.phases = (0, 0, 0, 0, 0, 0, 0, 0, start, clock_ns())
+            record = self._recorder.current
+            record.fused_start_ns, record.fused_end_ns = start, clock_ns()
         return self._outcome(fetched)
 
     def stop_now(self, mine: bool, update: int) -> bool:
@@ -216,13 +218,13 @@ class ParameterServerWorker:
     def _traced_step(self, batch: Batch) -> Step:
         """A step whose phases come from the runtime's own trace; its duration is not a fair one."""
         recorder, metadata = self._recorder, tf1.RunMetadata()
-        recorder.step_flags = TRACED
+        recorder.current.flags = TRACED
         options = tf1.RunOptions(trace_level=tf1.RunOptions.FULL_TRACE)
         feed = dict(zip((*self._inputs, self._target), (*batch.inputs, batch.target), strict=True))
         start = clock_ns()
         fetched = self._session.run(self._fetches, feed, options, metadata)
         for phase, seconds in traces.split(traces.from_metadata(metadata)).items():
-            recorder.write(Kind[phase.upper()], start, int(seconds * 1e9))
+            recorder.write(RecordKind[phase.upper()], start, int(seconds * 1e9))
         return self._outcome(fetched)
 
 

@@ -48,7 +48,8 @@ class Single(SingleWorker):
     def step(self, batch: Batch) -> Step:
         start = clock_ns()
         loss, _ = self._run(*batch.inputs, batch.target)
-        self._recorder.phases = (0, 0, start, clock_ns(), 0, 0, 0, 0, 0, 0)
+        record = self._recorder.current
+        record.compute_start_ns, record.compute_end_ns = start, clock_ns()
         self._updates += 1
         return Step(float(loss), self._updates)
 

@@ -45,7 +45,9 @@ class AllReduce:
         exchange = self._average_started_ns
         # One stretch, though the exchange lies in it: as long as all but that.
         computed = clock_ns() - (averaged - exchange)
-        self._recorder.phases = (0, 0, start, computed, exchange, averaged, 0, 0, 0, 0)
+        record = self._recorder.current
+        record.compute_start_ns, record.compute_end_ns = start, computed
+        record.push_start_ns, record.push_end_ns = exchange, averaged
         self._updates += 1
         return Step(loss, self._updates)
 

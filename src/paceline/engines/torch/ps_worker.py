@@ -12,7 +12,7 @@ from paceline.paramserver.transfer import WorkerTransfer
 from paceline.paramserver.transports.connections import ServerConnections
 from paceline.paramserver.transports.shared_memory import SEGMENT
 from paceline.paramserver.wire import Op, Reply, Request
-from paceline.recording.recorder import NONE, clock_ns
+from paceline.recording.recorder import clock_ns
 from paceline.train.checkpoint import TrainingState
 from paceline.train.context import TaskContext
 from paceline.train.strategy import Predictor, Step
@@ -59,8 +59,12 @@ class ParameterServerWorker:
         end = clock_ns()
         # What the server held back for slower workers is waiting, not transfer.
         answered = min(end, pushed + max(reply.waited_ns for reply in replies))
-        wait, waited = (pushed, answered) if self._job.synchronous else NONE
-        self._recorder.phases = (answered, end, start, computed, computed, pushed, wait, waited, 0, 0)
+        record = self._recorder.current
+        record.compute_start_ns, record.compute_end_ns = start, computed
+        record.push_start_ns, record.push_end_ns = computed, pushed
+        if self._job.synchronous:
+            record.wait_start_ns, record.wait_end_ns = pushed, answered
+        record.pull_start_ns, record.pull_end_ns = answered, end
         return Step(
             loss,
             self._versions[0],

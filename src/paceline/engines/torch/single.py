@@ -27,7 +27,8 @@ class Single(SingleWorker):
         start = clock_ns()
         loss = self._network.differentiate(batch)
         self._descent.step()
-        self._recorder.phases = (0, 0, start, clock_ns(), 0, 0, 0, 0, 0, 0)
+        record = self._recorder.current
+        record.compute_start_ns, record.compute_end_ns = start, clock_ns()
         self._updates += 1
         return Step(loss, self._updates)
 

@@ -19,7 +19,7 @@ from paceline.paramserver.transports.connection import ServerConnection
 from paceline.paramserver.transports.connections import ServerConnections
 from paceline.paramserver.transports.shared_memory import SEGMENT
 from paceline.paramserver.wire import Buffer, Op, Reply, Request
-from paceline.recording.recorder import NONE, clock_ns
+from paceline.recording.recorder import clock_ns
 from paceline.train.checkpoint import InitialState, TrainingState
 from paceline.train.context import TaskContext
 from paceline.train.strategy import Predictor, SingleWorker, Step
@@ -90,7 +90,8 @@ class SingleRows(SingleWorker):
         indices = self._model.indices(batch.inputs[0])
         loss, gradient = self._model.differentiate(self._vector[indices], batch)
         self._descent.step_rows([(indices, gradient)])
-        self._recorder.phases = (0, 0, start, clock_ns(), 0, 0, 0, 0, 0, 0)
+        record = self._recorder.current
+        record.compute_start_ns, record.compute_end_ns = start, clock_ns()
         self._updates += 1
         return Step(loss, self._updates)
 
@@ -203,11 +204,12 @@ class RowsWorker:
         self._upcoming = upcoming
 
     def step(self, batch: Batch) -> Step:
-        (pull, pulled), rows = NONE, self._rows
+        record, rows = self._recorder.current, self._rows
         start = clock_ns()
         if rows is None:
             rows = self._servers.pull(self._model.indices(batch.inputs[0]))
-            pull, pulled = start, clock_ns()
+            pulled = clock_ns()
+            record.pull_start_ns, record.pull_end_ns = start, pulled
             start = pulled
         loss, gradient = self._model.differentiate(rows, batch)
         wanted = self._model.indices(self._upcoming.inputs[0])
@@ -216,8 +218,10 @@ class RowsWorker:
         end = clock_ns()
         # What the server held back for slower workers is waiting, not transfer.
         pushing = min(end, computed + max(reply.waited_ns for reply in replies))
-        wait, waited = (computed, pushing) if self._job.synchronous else NONE
-        self._recorder.phases = (pull, pulled, start, computed, pushing, end, wait, waited, 0, 0)
+        record.compute_start_ns, record.compute_end_ns = start, computed
+        if self._job.synchronous:
+            record.wait_start_ns, record.wait_end_ns = computed, pushing
+        record.push_start_ns, record.push_end_ns = pushing, end
         staleness = max(reply.staleness for reply in replies)
         return Step(loss, replies[0].update, staleness, all(r.more for r in replies), replies[0].applied)
 
