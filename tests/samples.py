@@ -1,10 +1,10 @@
-"""A sampler asked for a single sample."""
+"""Takes a single sample from a sampler."""
 
 from paceline.agent.sampler import Sampler
 from paceline.messages import HostSample
 
 
-def sample_of(sampler: Sampler) -> HostSample:
-    """As of now."""
-    sampler.look()
-    return sampler.samples()[-1]
+def take_sample(sampler: Sampler) -> HostSample:
+    """A sample of this moment."""
+    sampler.read_counters()
+    return sampler.take_samples()[-1]

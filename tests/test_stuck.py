@@ -142,7 +142,7 @@ def test_agents_whose_controller_falls_silent_end_themselves_and_their_tasks(tmp
         os.kill(run.process.pid, signal.SIGCONT)
     code, result = run.result()
     assert (code, result["status"]) == (1, "failed")
-    assert "heard nothing from the controller for 20 s" in result["reason"]
+    assert "received no message from the controller for 20 s" in result["reason"]
 
 
 @pytest.mark.netns

@@ -20,18 +20,18 @@ def watch_in_turns(folder: Path) -> None:
     notes = folder / f"agent-{os.getpid()}"
 
     def sample_and_ship(counts: Sampler, ship: sampling_loop.Ship, closing: threading.Event, _hz: float) -> None:
-        sampling_loop.interrupt_nobody()
+        sampling_loop.use_batch_scheduling()
         turn = turn_at(clock_ns())
         shipped, watched = turn // BLOCK, list[Watched]()
         while not closing.wait(seconds_until(turn := next_measured(turn), _INTO_S)):
             if turn_at(clock_ns()) > turn:
                 continue  # It slept through its turn; there is no making up for it in another.
-            counts.look()
+            counts.read_counters()
             if turn // BLOCK > shipped:
-                ship(counts.samples())
+                ship(counts.take_samples())
                 shipped = turn // BLOCK
             watched.append(Watched(turn, clock_ns()))
-        ship(counts.samples())
+        ship(counts.take_samples())
         # At the end: to write each down when it was made would count as measuring.
         notes.write_bytes(msgspec.json.Encoder().encode_lines(watched))
 

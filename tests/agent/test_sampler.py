@@ -1,4 +1,4 @@
-"""The sampler against what the system itself says of the same things, by /proc and by psutil."""
+"""The sampler, with both ways to read counters, compared with what the processes and the kernel report."""
 
 import json
 import os
@@ -22,10 +22,10 @@ from paceline.agent.sampler import Sampler
 from paceline.hosts.base import HostRequest
 from paceline.hosts.netns.hosts import NetnsHost, NetnsHosts, enter
 from paceline.messages import HostSample, LinkCount
-from samples import sample_of
-from talk import said, tell
+from process_io import read_line, send_line
+from samples import take_sample
 
-# Every script says one line when it is done, and then waits to be told to end.
+# Every script prints one line when it is done, and then waits until its stdin is closed.
 WAIT = "\nprint('done', flush=True); sys.stdin.read()"
 BURN = """
 import resource, sys, time
@@ -52,8 +52,8 @@ SAMPLE = """
 import msgspec
 from paceline.agent.sampler import Sampler
 sampler = Sampler()
-sampler.look()
-print(msgspec.json.encode(sampler.samples()[0]).decode())
+sampler.read_counters()
+print(msgspec.json.encode(sampler.take_samples()[0]).decode())
 """
 
 Start = Callable[[str], "subprocess.Popen[str]"]
@@ -61,7 +61,7 @@ Start = Callable[[str], "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """Starts a script as a process and waits for the line it says."""
+    """Starts scripts as processes, and kills them at the end of the test."""
     started: list[subprocess.Popen[str]] = []
 
     def start(script: str) -> subprocess.Popen[str]:
@@ -79,126 +79,127 @@ def start() -> Iterator[Start]:
 
 @pytest.fixture(
     params=[
-        pytest.param(ProcfsHost, marks=pytest.mark.skipif(sys.platform != "linux", reason="/proc is a Linux thing")),
+        pytest.param(
+            ProcfsHost, marks=pytest.mark.skipif(sys.platform != "linux", reason="only Linux has these files in /proc")
+        ),
         PortableHost,
     ]
 )
 def counters(request: pytest.FixtureRequest) -> HostCounters:
-    made: HostCounters = request.param()
-    return made
+    counters: HostCounters = request.param()
+    return counters
 
 
 def end(process: subprocess.Popen[str]) -> None:
+    """Close stdin, which ends the script, and wait for its end."""
     process.communicate()
 
 
-def test_cpu_is_what_the_process_itself_counts(counters: HostCounters, start: Start) -> None:
+def test_cpu_time_agrees_with_what_the_process_measures(counters: HostCounters, start: Start) -> None:
     sampler = Sampler(counters)
     worker = start(BURN)
     sampler.add("w0", worker.pid)
-    used_s = float(said(worker))
-    sample = sample_of(sampler)
+    used_s = float(read_line(worker))
+    sample = take_sample(sampler)
     assert [task.task for task in sample.tasks] == ["w0"]
     assert sample.tasks[0].cpu_s == pytest.approx(used_s, rel=0.05)
     assert sample.cpu_s == sample.tasks[0].cpu_s
 
 
-def test_what_a_removed_task_used_stays_in_the_total(counters: HostCounters, start: Start) -> None:
+def test_cpu_time_of_a_removed_task_stays_in_the_total(counters: HostCounters, start: Start) -> None:
     sampler = Sampler(counters)
     first = start(BURN)
-    said(first)
+    read_line(first)
     sampler.add("w0", first.pid)
-    before = sample_of(sampler)
+    before = take_sample(sampler)
     end(first)
     sampler.remove("w0")
-    after = sample_of(sampler)
+    after = take_sample(sampler)
     assert after.tasks == []
     assert after.memory_bytes == 0
     assert after.cpu_s >= before.cpu_s > 0.9
 
     second = start(BURN)
-    said(second)
+    read_line(second)
     sampler.add("w0", second.pid)
-    assert sample_of(sampler).cpu_s == pytest.approx(2.0, rel=0.1)
+    assert take_sample(sampler).cpu_s == pytest.approx(2.0, rel=0.1)
 
 
-def test_a_sample_is_of_when_it_was_taken_and_not_of_when_it_was_asked_for(
-    counters: HostCounters, start: Start
-) -> None:
+def test_a_sample_has_the_values_of_when_counters_were_read(counters: HostCounters, start: Start) -> None:
     sampler = Sampler(counters)
     worker = start(f"import sys{WAIT}")
-    assert said(worker) == "done"
+    assert read_line(worker) == "done"
     sampler.add("w0", worker.pid)
-    sampler.look()
+    sampler.read_counters()
     burning = start(BURN)
-    said(burning)
+    read_line(burning)
     sampler.add("w1", burning.pid)
-    sampler.look()
+    sampler.read_counters()
     sampler.remove("w0")
     end(burning)
-    sampler.look()
-    one, two, three = sampler.samples()
-    assert sampler.samples() == []
-    assert [[task.task for task in sample.tasks] for sample in (one, two, three)] == [["w0"], ["w0", "w1"], ["w1"]]
-    assert one.t_ns < two.t_ns < three.t_ns
-    assert one.cpu_s < 0.5 < 0.9 < two.cpu_s <= three.cpu_s
-    assert sum(two.cores_busy_s) - sum(one.cores_busy_s) > 0.9
-    assert three.memory_bytes == 0 < two.memory_bytes
+    sampler.read_counters()
+    first, second, third = sampler.take_samples()
+    assert sampler.take_samples() == []
+    assert [[task.task for task in sample.tasks] for sample in (first, second, third)] == [["w0"], ["w0", "w1"], ["w1"]]
+    assert first.t_ns < second.t_ns < third.t_ns
+    assert first.cpu_s < 0.5 < 0.9 < second.cpu_s <= third.cpu_s
+    assert sum(second.cores_busy_s) - sum(first.cores_busy_s) > 0.9
+    assert third.memory_bytes == 0 < second.memory_bytes
 
 
-def test_children_count_for_their_task_alive_and_after(counters: HostCounters, start: Start) -> None:
+def test_children_count_for_their_task_while_alive_and_after_their_end(counters: HostCounters, start: Start) -> None:
     sampler = Sampler(counters)
     worker = start(BURN_IN_CHILD)
-    assert said(worker) == "child burnt"
+    assert read_line(worker) == "child burnt"
     sampler.add("w0", worker.pid)
-    alive = sample_of(sampler).tasks[0]
+    alive = take_sample(sampler).tasks[0]
     assert alive.cpu_s == pytest.approx(0.5, abs=0.15)
     assert alive.threads == 2
-    tell(worker)
-    assert said(worker) == "child gone"
-    gone = sample_of(sampler).tasks[0]
+    send_line(worker)
+    assert read_line(worker) == "child gone"
+    gone = take_sample(sampler).tasks[0]
     assert gone.cpu_s == pytest.approx(alive.cpu_s, abs=0.1)
     assert gone.cpu_s >= alive.cpu_s
     assert gone.threads == 1
 
 
-def test_memory_threads_and_disk(counters: HostCounters, start: Start, tmp_path: Path) -> None:
+def test_memory_threads_and_disk_agree_with_psutil(counters: HostCounters, start: Start, tmp_path: Path) -> None:
     sampler = Sampler(counters)
     script = f"held = b'x' * 50_000_000; open({str(tmp_path / 'file')!r}, 'wb').write(held)"
     worker = start(f"{THREADS}\n{script}{WAIT}")
-    assert said(worker) == "done"
+    assert read_line(worker) == "done"
     sampler.add("w0", worker.pid)
-    sample = sample_of(sampler)
+    sample = take_sample(sampler)
     assert sample.tasks[0].threads == 50
     assert 50_000_000 < sample.memory_bytes < 150_000_000
     assert sample.memory_bytes == sample.tasks[0].rss_bytes
     if hasattr(psutil.Process, "io_counters"):
-        told = psutil.Process(worker.pid).io_counters()
-        assert (sample.disk_read_bytes, sample.disk_write_bytes) == (told.read_bytes, told.write_bytes)
+        expected = psutil.Process(worker.pid).io_counters()
+        assert (sample.disk_read_bytes, sample.disk_write_bytes) == (expected.read_bytes, expected.write_bytes)
 
 
-def test_a_task_that_ended_is_no_error(counters: HostCounters, start: Start) -> None:
+def test_sampling_a_task_that_has_ended_is_not_an_error(counters: HostCounters, start: Start) -> None:
     sampler = Sampler(counters)
     worker = start(f"import sys{WAIT}")
-    assert said(worker) == "done"
+    assert read_line(worker) == "done"
     sampler.add("w0", worker.pid)
-    before = sample_of(sampler)
+    before = take_sample(sampler)
     end(worker)
-    after = sample_of(sampler)
+    after = take_sample(sampler)
     assert after.cpu_s == before.cpu_s
     assert after.memory_bytes == 0
     sampler.add("w1", worker.pid)
-    assert [task.task for task in sample_of(sampler).tasks] == ["w0"]
+    assert [task.task for task in take_sample(sampler).tasks] == ["w0"]
     sampler.remove("w0")
-    sampler.remove("never there")
-    assert sample_of(sampler).tasks == []
+    sampler.remove("no such task")
+    assert take_sample(sampler).tasks == []
 
 
-def test_a_busy_core_shows(counters: HostCounters, start: Start) -> None:
+def test_a_busy_core_is_counted_as_busy(counters: HostCounters, start: Start) -> None:
     sampler = Sampler(counters)
-    before = sample_of(sampler)
-    said(start(BURN))
-    after = sample_of(sampler)
+    before = take_sample(sampler)
+    read_line(start(BURN))
+    after = take_sample(sampler)
     assert len(after.cores_busy_s) == psutil.cpu_count()
     busy_s = sum(after.cores_busy_s) - sum(before.cores_busy_s)
     elapsed_s = (after.t_ns - before.t_ns) / 1e9
@@ -207,14 +208,14 @@ def test_a_busy_core_shows(counters: HostCounters, start: Start) -> None:
 
 @pytest.mark.netns
 @pytest.mark.skipif(sys.platform != "linux" or os.geteuid() != 0, reason="needs Linux network namespaces and root")
-def test_links_are_counted_as_the_kernel_counts_them() -> None:
-    wanted = [HostRequest(name="h1"), HostRequest(name="h2")]
-    with NetnsHosts().open(f"test-{uuid.uuid4().hex[:8]}", wanted) as (one, other):
-        assert isinstance(one, NetnsHost)
-        for address in (other.address, one.address):  # over the link, and to itself
-            say = f"import socket; socket.socket(type=socket.SOCK_DGRAM).sendto(bytes(1000), ('{address}', 9))"
-            subprocess.run(enter(one.namespace, [sys.executable, "-c", say]), check=True)
-        sample, links = _sample_in(one)
+def test_link_counters_agree_with_the_kernel() -> None:
+    requests = [HostRequest(name="h1"), HostRequest(name="h2")]
+    with NetnsHosts().open(f"test-{uuid.uuid4().hex[:8]}", requests) as (host, other_host):
+        assert isinstance(host, NetnsHost)
+        for address in (other_host.address, host.address):  # over the link, and over loopback
+            send = f"import socket; socket.socket(type=socket.SOCK_DGRAM).sendto(bytes(1000), ('{address}', 9))"
+            subprocess.run(enter(host.namespace, [sys.executable, "-c", send]), check=True)
+        sample, links = _sample_in(host)
         assert sample.external == links["eth0"]
         assert sample.loopback == links["lo"]
         assert sample.external.tx_bytes > 1000
@@ -222,19 +223,19 @@ def test_links_are_counted_as_the_kernel_counts_them() -> None:
 
 
 def _sample_in(host: NetnsHost) -> tuple[HostSample, dict[str, LinkCount]]:
-    """A sample, and what the kernel says of the same moment: nothing moved while it was taken."""
+    """A sample and the kernel's counters, which did not change while the sample was taken."""
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
-        before = _kernel_says(host)
-        done = subprocess.run(
+        before = _kernel_counters(host)
+        completed = subprocess.run(
             enter(host.namespace, [sys.executable, "-c", SAMPLE]), capture_output=True, text=True, check=True
         )
-        if _kernel_says(host) == before:
-            return msgspec.json.decode(done.stdout, type=HostSample), before
-    pytest.fail("the links never came to rest")
+        if _kernel_counters(host) == before:
+            return msgspec.json.decode(completed.stdout, type=HostSample), before
+    pytest.fail("the link counters changed during every sample for 30 s")
 
 
-def _kernel_says(host: NetnsHost) -> dict[str, LinkCount]:
+def _kernel_counters(host: NetnsHost) -> dict[str, LinkCount]:
     argv = ["ip", "-n", host.namespace, "-s", "-j", "link"]
     rows = json.loads(subprocess.run(argv, capture_output=True, text=True, check=True).stdout)
     return {
@@ -248,19 +249,19 @@ def _kernel_says(host: NetnsHost) -> dict[str, LinkCount]:
     }
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only the Linux counters are made for speed")
-def test_sampling_ten_times_a_second_costs_under_a_hundredth_of_a_core(
+@pytest.mark.skipif(sys.platform != "linux", reason="only the Linux counters are optimised")
+def test_sampling_ten_times_a_second_costs_less_than_one_percent_of_a_core(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workers = [start(THREADS + WAIT) for _ in range(2)]
     sampler = Sampler()
     for number, worker in enumerate(workers):
-        assert said(worker) == "done"
+        assert read_line(worker) == "done"
         sampler.add(f"w{number}", worker.pid)
-    # Twenty seconds of samples at once, with all the lookups of children that belong to them.
-    beats = iter(range(0, 10**12, 100_000_000))
-    monkeypatch.setattr(sampler_module, "time", SimpleNamespace(monotonic_ns=lambda: next(beats)))
+    # The samples of twenty seconds without pauses, with all the searches for children that belong to them.
+    times_ns = iter(range(0, 10**12, 100_000_000))
+    monkeypatch.setattr(sampler_module, "time", SimpleNamespace(monotonic_ns=lambda: next(times_ns)))
     before_s = time.process_time()
     for _ in range(200):
-        sample_of(sampler)
+        take_sample(sampler)
     assert (time.process_time() - before_s) / (200 * 0.1) < 0.01

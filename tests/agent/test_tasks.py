@@ -1,4 +1,4 @@
-"""A task's process as its agent sees it, to its end."""
+"""How an agent runs the process of a task until it ends."""
 
 import io
 import os
@@ -26,41 +26,41 @@ NO_SUCH_WORKLOAD = Job(
 )  # fmt: skip
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
-def test_a_task_stays_until_its_agent_has_looked_at_it_a_last_time(tmp_path: Path) -> None:
-    up = io.BytesIO()
-    threads_seen: list[int] = []
-    told: list[str] = []
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_task_does_not_exit_before_its_agent_has_measured_it_a_last_time(tmp_path: Path) -> None:
+    sent = io.BytesIO()
+    thread_counts: list[int] = []
+    names: list[str] = []
 
-    def look(name: str) -> None:
-        told.append(name)
-        # So often that it would have ended by now, if it did not wait.
-        threads_seen.extend(len(os.listdir(f"/proc/{task.pid}/task")) for _ in range(1000))
+    def count_threads(name: str) -> None:
+        names.append(name)
+        # Often enough that the process would have ended meanwhile, if it did not wait.
+        thread_counts.extend(len(os.listdir(f"/proc/{task.pid}/task")) for _ in range(1000))
 
-    order = StartTask("w0", msgspec.Raw(msgspec.msgpack.encode(NO_SUCH_WORKLOAD)), {})
-    task = RunningTask(order, tmp_path, [], os.environ, Sender(up), look)
+    request = StartTask("w0", msgspec.Raw(msgspec.msgpack.encode(NO_SUCH_WORKLOAD)), {})
+    task = RunningTask(request, tmp_path, [], os.environ, Sender(sent), count_threads)
     task.join(timeout_s=60)
     assert not psutil.pid_exists(task.pid)
-    assert told == ["w0"]
-    assert len(threads_seen) == 1000
-    assert min(threads_seen) >= 2  # its main thread, and the one that listens to its agent
+    assert names == ["w0"]
+    assert len(thread_counts) == 1000
+    assert min(thread_counts) >= 2  # the main thread, and the thread that reads messages from the agent
 
-    up.seek(0)
-    says = Receiver[FromAgent](up, FromAgent)
-    messages = [message for message in iter(says.receive, None) if not isinstance(message, Log)]
-    said, exited = messages
-    assert isinstance(said, TaskMessage)
-    assert isinstance(said.message, Failed)
-    assert "nothing" in said.message.user_line
+    sent.seek(0)
+    receiver = Receiver[FromAgent](sent, FromAgent)
+    messages = [message for message in iter(receiver.receive, None) if not isinstance(message, Log)]
+    from_task, exited = messages
+    assert isinstance(from_task, TaskMessage)
+    assert isinstance(from_task.message, Failed)
+    assert "nothing" in from_task.message.user_line
     assert isinstance(exited, TaskExited)
     assert exited.code == 1
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="forks")
-def test_a_death_is_seen_though_a_child_of_the_task_holds_its_pipe_and_the_child_goes_too(
+@pytest.mark.skipif(sys.platform == "win32", reason="uses fork")
+def test_a_killed_task_is_reported_and_its_child_is_killed_although_the_child_keeps_the_pipe_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    up, child = io.BytesIO(), tmp_path / "child"
+    sent, child = io.BytesIO(), tmp_path / "child"
     script = f"""
 import os, signal, pathlib
 if (pid := os.fork()) == 0:
@@ -68,13 +68,14 @@ if (pid := os.fork()) == 0:
 pathlib.Path({str(child)!r}).write_text(str(pid))
 os.kill(os.getpid(), signal.SIGKILL)
 """
-    monkeypatch.setattr(tasks, "_training", lambda *_: [sys.executable, "-c", script])
-    task = RunningTask(StartTask("w0", msgspec.Raw(b"\x90"), {}), tmp_path, [], os.environ, Sender(up), lambda _: None)
+    monkeypatch.setattr(tasks, "_training_command", lambda *_: [sys.executable, "-c", script])
+    request = StartTask("w0", msgspec.Raw(b"\x90"), {})
+    task = RunningTask(request, tmp_path, [], os.environ, Sender(sent), lambda _: None)
     task.join(timeout_s=60)
-    up.seek(0)
-    exited = Receiver[FromAgent](up, FromAgent).receive()
+    sent.seek(0)
+    exited = Receiver[FromAgent](sent, FromAgent).receive()
     assert isinstance(exited, TaskExited)
     assert exited.code == -signal.SIGKILL
-    # It was killed before that was said; the kernel takes a moment to carry it out.
+    # The child was killed before TaskExited was sent, but the kernel takes a moment to end it.
     with suppress(psutil.NoSuchProcess):
         gone([psutil.Process(int(child.read_text()))], deadline_s=10)

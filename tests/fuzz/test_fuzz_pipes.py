@@ -166,7 +166,7 @@ def test_a_task_that_speaks_nonsense_is_ended_and_named(
     tmp_path: Path, nonsense: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk = f"import sys, time; sys.stdout.buffer.write({nonsense!r}); sys.stdout.flush(); time.sleep(60)"
-    monkeypatch.setattr("paceline.agent.tasks._training", lambda *_: [sys.executable, "-c", talk])
+    monkeypatch.setattr("paceline.agent.tasks._training_command", lambda *_: [sys.executable, "-c", talk])
     up = io.BytesIO()
     order = p.StartTask("w0", RAW, {})
     task = RunningTask(order, tmp_path, [], os.environ, Sender(up), lambda _name: None)
@@ -176,7 +176,7 @@ def test_a_task_that_speaks_nonsense_is_ended_and_named(
     said, exited = iter(Receiver[FromAgent](up, FromAgent).receive, None)
     assert isinstance(said, p.TaskMessage)
     assert isinstance(said.message, p.Failed)
-    assert "no message of ours" in said.message.user_line
+    assert "not a valid message" in said.message.user_line
     assert isinstance(exited, p.TaskExited)
 
 

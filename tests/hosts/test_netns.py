@@ -19,7 +19,7 @@ from paceline.hosts.netns import hosts as netns_hosts
 from paceline.hosts.netns.hosts import NetnsHost, NetnsHosts, enter
 from paceline.hosts.netns.setup import CreatedHost, change, downlink, uplink
 from paceline.messages import FromAgent, Hello, Receiver
-from talk import said, tell
+from process_io import read_line, send_line
 
 pytestmark = needs_root
 
@@ -109,7 +109,7 @@ def start(host: Host, script: str, *arguments: object) -> subprocess.Popen[str]:
 def transfer(sender: Host, receiver: Host, megabytes: int) -> float:
     """MB/s that a program sees when it sends so much."""
     server = start(receiver, SERVE, receiver.address)
-    client = start(sender, SEND, receiver.address, said(server), megabytes)
+    client = start(sender, SEND, receiver.address, read_line(server), megabytes)
     seen_as, rate = client.communicate()[0].split()
     assert seen_as == sender.address
     server.communicate()
@@ -193,7 +193,7 @@ def test_no_tenth_of_a_second_goes_over_the_link_rate(token: str) -> None:
     with NetnsHosts().open(token, requests(3, link_bits_s=100_000_000)) as (receiver, *senders):
         servers = [start(receiver, SERVE, receiver.address) for _ in senders]
         for server, sender in zip(servers, senders, strict=True):
-            start(sender, SEND, receiver.address, said(server), 1000)
+            start(sender, SEND, receiver.address, read_line(server), 1000)
         windows = [float(line) for line in start(receiver, WATCH).communicate()[0].split()]
         assert max(windows) < 12.5 * 1.03
 
@@ -273,9 +273,9 @@ def test_half_a_cpu_is_half_a_cpu_for_all_tasks_together(token: str) -> None:
 def _burn_two(host: NetnsHost, group: str) -> float:
     """The cores that two busy processes got together."""
     burners = [start(host, BURN, group) for _ in range(2)]
-    assert [said(burner) for burner in burners] == ["in", "in"]
+    assert [read_line(burner) for burner in burners] == ["in", "in"]
     for burner in burners:
-        tell(burner)
+        send_line(burner)
     return sum(float(burner.communicate()[0]) for burner in burners)
 
 
@@ -300,8 +300,8 @@ def test_the_agent_runs_inside_its_host(token: str, tmp_path: Path) -> None:
 
 
 def test_a_controller_killed_dead_leaves_nothing(token: str, holder: subprocess.Popen[str]) -> None:
-    sleepers = [int(said(holder)) for _ in range(3)]
-    assert said(holder) == "ready"
+    sleepers = [int(read_line(holder)) for _ in range(3)]
+    assert read_line(holder) == "ready"
     os.kill(sleepers[0], signal.SIGSTOP)
     assert len(traces(token)) == 8  # three hosts and the switch, three cgroups, the claim
     holder.kill()
@@ -309,8 +309,8 @@ def test_a_controller_killed_dead_leaves_nothing(token: str, holder: subprocess.
 
 
 def test_leftovers_of_a_killed_keeper_are_found_and_removed(token: str, holder: subprocess.Popen[str]) -> None:
-    sleepers = [int(said(holder)) for _ in range(3)]
-    assert said(holder) == "ready"
+    sleepers = [int(read_line(holder)) for _ in range(3)]
+    assert read_line(holder) == "ready"
     assert left_of(token) == []
     kill_keeper(token)
     assert left_of(token) == [], "the run still lives, so its hosts are not leftovers"

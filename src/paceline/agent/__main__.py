@@ -1,4 +1,7 @@
-"""The agent of one host: starts tasks, samples the host, ships what was measured. Ends when its stdin closes."""
+"""The agent of one host: starts tasks, samples the host and sends what was measured to the controller.
+
+It speaks framed messages on stdin and stdout, and ends with all its tasks when its stdin closes.
+"""
 
 import argparse
 import os
@@ -11,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from paceline.agent import sampling_loop, stack_dump
-from paceline.agent.lease import MOST_BETWEEN_LOOKS_S, Lease
+from paceline.agent.lease import MAX_TICK_S, Lease
 from paceline.agent.sampler import Sampler
 from paceline.agent.tasks import RunningTask
 from paceline.messages import (
@@ -33,74 +36,87 @@ from paceline.messages import (
 
 
 class Agent:
-    def __init__(self, host: str, network: str, cgroups: list[str], up: Sender) -> None:
-        self._host, self._network, self._cgroups, self._up = host, network, cgroups, up
+    def __init__(self, host: str, network: str, cgroups: list[str], to_controller: Sender) -> None:
+        self._host, self._network, self._cgroups = host, network, cgroups
+        self._to_controller = to_controller
         self._spool = Path()
         self._tasks: dict[str, RunningTask] = {}
         self._sampler = Sampler()
         self._closing = threading.Event()
-        self._watch: threading.Thread | None = None
+        self._sampling: threading.Thread | None = None
         self._lease = Lease()
 
-    def greet(self) -> None:
+    def send_hello(self) -> None:
         memory = psutil.virtual_memory().total
-        self._up.send(Hello(self._host, os.getpid(), os.cpu_count() or 1, memory, self._network))
+        self._to_controller.send(Hello(self._host, os.getpid(), os.cpu_count() or 1, memory, self._network))
 
     def handle(self, message: ToAgent) -> None:
         self._lease.renew()
         match message:
             case Ping(sequence):
-                self._up.send(Pong(sequence, time.monotonic_ns()))
+                self._to_controller.send(Pong(sequence, time.monotonic_ns()))
             case Setup(spool, sample_hz, lease_s):
                 self._spool = Path(spool)
                 self._spool.mkdir(parents=True, exist_ok=True)
-                self._watch = threading.Thread(target=self._watch_host, args=(sample_hz,), name="watch", daemon=True)
-                self._watch.start()
+                self._sampling = threading.Thread(
+                    target=self._sample_host, args=(sample_hz,), name="sampling", daemon=True
+                )
+                self._sampling.start()
                 if lease_s:
-                    threading.Thread(target=self._hold_lease, args=(lease_s,), name="lease", daemon=True).start()
+                    threading.Thread(target=self._watch_lease, args=(lease_s,), name="lease", daemon=True).start()
             case StartTask():
-                env = {**os.environ, **message.env}
-                task = RunningTask(message, self._spool, self._cgroups, env, self._up, self._sampler.settle)
-                self._tasks[task.name] = task
-                self._sampler.add(task.name, task.pid)
-                self._up.send(TaskStarted(task.name, task.pid))
-            case SendToTask(name, order):
-                self._tasks[name].tell(order)
+                self._start_task(message)
+            case SendToTask(name, message_to_task):
+                self._tasks[name].send(message_to_task)
             case Signal(name, number):
                 self._tasks[name].signal(number)
             case DumpStacks():
-                # In a thread of its own: pings are answered meanwhile.
+                # In a separate thread, so that pings are answered meanwhile.
                 threading.Thread(target=self._dump_stacks, name="stacks", daemon=True).start()
 
     def close(self) -> None:
-        """The controller is done or gone: so are all tasks, at once."""
+        """Kill all tasks; called when the controller has closed the pipe or has died."""
         for task in self._tasks.values():
             task.signal(9)
         self._closing.set()
         for task in self._tasks.values():
             task.join(timeout_s=2)
-        if self._watch:
-            self._watch.join(timeout=1)
+        if self._sampling:
+            self._sampling.join(timeout=1)
 
-    def _hold_lease(self, lease_s: float) -> None:
-        """A connection may be dead without having been closed: who hears nothing for long is on his own."""
-        while not self._closing.wait(MOST_BETWEEN_LOOKS_S / 2):
+    def _start_task(self, request: StartTask) -> None:
+        task = RunningTask(
+            request,
+            self._spool,
+            self._cgroups,
+            env={**os.environ, **request.env},
+            to_controller=self._to_controller,
+            before_exit=self._sampler.read_final_run_wait,
+        )
+        self._tasks[task.name] = task
+        self._sampler.add(task.name, task.pid)
+        self._to_controller.send(TaskStarted(task.name, task.pid))
+
+    def _watch_lease(self, lease_s: float) -> None:
+        """Exit after `lease_s` without a message: a connection may be dead without having been closed."""
+        while not self._closing.wait(MAX_TICK_S / 2):
             if self._lease.silent_s(time.monotonic()) > lease_s:
-                print(f"heard nothing from the controller for {lease_s:.0f} s", file=sys.stderr, flush=True)
+                line = f"received no message from the controller for {lease_s:.0f} s: killing all tasks and exiting"
+                print(line, file=sys.stderr, flush=True)
                 for task in self._tasks.values():
                     task.signal(9)
                 os._exit(1)
 
     def _dump_stacks(self) -> None:
-        alive = [task for task in list(self._tasks.values()) if task.alive]
-        for found in stack_dump.stacks_of([task.asked_for_stacks() for task in alive]):
-            self._up.send(found)
+        requests = [task.stack_request() for task in list(self._tasks.values()) if task.alive]
+        for stacks in stack_dump.collect_stacks(requests):
+            self._to_controller.send(stacks)
 
-    def _watch_host(self, sample_hz: float) -> None:
+    def _sample_host(self, sample_hz: float) -> None:
         try:
             sampling_loop.sample_and_ship(self._sampler, self._ship, self._closing, sample_hz)
         except Exception:
-            # An agent that no longer measures must not look alive.
+            # Exit, since an agent that no longer measures would make the run look measured.
             if not self._closing.is_set():
                 traceback.print_exc()
                 sys.stderr.flush()
@@ -108,7 +124,7 @@ class Agent:
 
     def _ship(self, samples: list[HostSample]) -> None:
         if samples:
-            self._up.send(Samples(samples))
+            self._to_controller.send(Samples(samples))
         for task in list(self._tasks.values()):
             if task.alive:
                 task.ship()
@@ -116,13 +132,12 @@ class Agent:
 
 def main() -> None:
     arguments = _arguments()
-    up = Sender(sys.stdout.buffer)
-    agent = Agent(arguments.host, arguments.network, arguments.cgroup, up)
-    commands = Receiver[ToAgent](sys.stdin.buffer, ToAgent)
+    agent = Agent(arguments.host, arguments.network, arguments.cgroup, Sender(sys.stdout.buffer))
+    from_controller = Receiver[ToAgent](sys.stdin.buffer, ToAgent)
     code = 0
     try:
-        agent.greet()
-        while (message := commands.receive()) is not None:
+        agent.send_hello()
+        while (message := from_controller.receive()) is not None:
             agent.handle(message)
     except Exception:
         traceback.print_exc()
@@ -131,7 +146,7 @@ def main() -> None:
         agent.close()
     finally:
         sys.stderr.flush()
-        # Daemon threads may still write to the closed pipe; there is nothing more to say.
+        # Not sys.exit: daemon threads may still write to the closed pipe and would print errors on the way out.
         os._exit(code)
 
 

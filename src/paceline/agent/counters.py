@@ -1,4 +1,4 @@
-"""What a host can be asked for its counters; one answer for Linux, one for every other system."""
+"""Interfaces to the counters of a host and of its processes: `procfs.py` for Linux, `portable.py` for other systems."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
@@ -7,16 +7,17 @@ from paceline.messages import LinkCount
 
 T = TypeVar("T")
 Deferred: TypeAlias = Callable[[], T]
-"""Read now; what it says is made out when there is time: many at once cost a fraction of as many one by one."""
+"""Text that was read already and is parsed when this is called: parsing many in one batch costs a fraction of parsing
+each one right after it was read."""
 
 
-class Links(NamedTuple):
+class LinkCounts(NamedTuple):
     external: LinkCount
     loopback: LinkCount
 
 
 class ProcessCount(NamedTuple):
-    """Counters of one process since it started, with those of its children it has waited for."""
+    """Counters of one process since it started, including those of ended children it has waited for."""
 
     cpu_s: float
     rss_bytes: int
@@ -29,25 +30,29 @@ class ProcessCounters(Protocol):
     pid: int
 
     def read(self) -> Deferred[ProcessCount] | None:
-        """None once the process is gone."""
+        """The counters as of now; None once the process has ended."""
         ...
 
     def run_wait_s(self) -> float | None:
-        """Seconds its threads were ready but waited for a core; None if the system does not say. Slow."""
+        """Seconds its threads were runnable but waited for a core; None if the system does not count it. Slow."""
         ...
 
     def children(self) -> list[int]:
-        """Its living descendants; slower than `read`."""
+        """PIDs of its living descendants. Slower than `read`."""
         ...
 
     def close(self) -> None: ...
 
 
 class HostCounters(Protocol):
-    def cores_busy_s(self) -> Deferred[list[float]]: ...
+    def cores_busy_s(self) -> Deferred[list[float]]:
+        """Busy seconds of each core since boot."""
+        ...
 
-    def links(self) -> Deferred[Links]: ...
+    def links(self) -> Deferred[LinkCounts]:
+        """Bytes and packets of the network interfaces since boot."""
+        ...
 
     def process(self, pid: int) -> ProcessCounters | None:
-        """None if there is no such process."""
+        """None if there is no process with this PID."""
         ...

@@ -1,11 +1,12 @@
-"""Counters of a host on any system, by psutil."""
+"""Counters of a host on systems other than Linux, read with psutil."""
 
 import psutil
 
-from paceline.agent.counters import Deferred, Links, ProcessCount
+from paceline.agent.counters import Deferred, LinkCounts, ProcessCount
 from paceline.messages import LinkCount
 
-_NOT_BUSY = ("idle", "iowait", "guest", "guest_nice")  # guest time is in user already
+_NOT_BUSY = ("idle", "iowait", "guest", "guest_nice")
+"""Fields of `cpu_times` left out of busy time; guest time is part of user time already."""
 
 
 class PortableHost:
@@ -15,13 +16,13 @@ class PortableHost:
             sum(seconds for kind, seconds in core._asdict().items() if kind not in _NOT_BUSY) for core in cores
         ]
 
-    def links(self) -> Deferred[Links]:
+    def links(self) -> Deferred[LinkCounts]:
         external, loopback = [0, 0, 0, 0], [0, 0, 0, 0]
         for name, count in psutil.net_io_counters(pernic=True, nowrap=False).items():
             total = loopback if name.startswith("lo") else external
             values = (count.bytes_recv, count.bytes_sent, count.packets_recv, count.packets_sent)
-            total[:] = [before + more for before, more in zip(total, values, strict=True)]
-        return lambda: Links(LinkCount(*external), LinkCount(*loopback))
+            total[:] = [old + value for old, value in zip(total, values, strict=True)]
+        return lambda: LinkCounts(LinkCount(*external), LinkCount(*loopback))
 
     def process(self, pid: int) -> "PortableProcess | None":
         try:
@@ -41,15 +42,15 @@ class PortableProcess:
                 cpu = self._process.cpu_times()
                 rss_bytes = self._process.memory_info().rss
                 threads = self._process.num_threads()
-            read_bytes, write_bytes = self._disk()
+            read_bytes, write_bytes = self._disk_bytes()
         except psutil.Error:
             return None
-        # Where the system does not tell of children (macOS, Windows) psutil says 0.
+        # psutil reports 0 for ended children where the system does not count them (macOS, Windows).
         cpu_s = cpu.user + cpu.system + cpu.children_user + cpu.children_system
         return lambda: ProcessCount(cpu_s, rss_bytes, threads, read_bytes, write_bytes)
 
     def run_wait_s(self) -> None:
-        """Only Linux counts it."""
+        """Always None: only Linux counts it."""
 
     def children(self) -> list[int]:
         try:
@@ -60,9 +61,9 @@ class PortableProcess:
     def close(self) -> None:
         pass
 
-    def _disk(self) -> tuple[int, int]:
+    def _disk_bytes(self) -> tuple[int, int]:
         try:
             count = self._process.io_counters()
-        except (AttributeError, psutil.AccessDenied):  # macOS does not count them
+        except (AttributeError, psutil.AccessDenied):  # macOS has no such counters.
             return 0, 0
         return count.read_bytes, count.write_bytes

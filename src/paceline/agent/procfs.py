@@ -1,17 +1,18 @@
-"""Counters of a Linux host, read from /proc through files that stay open: a fraction of psutil's cost."""
+"""Counters of a Linux host, read from /proc through files that stay open, at a fraction of the cost of psutil."""
 
 import os
 from functools import partial
 
-from paceline.agent.counters import Deferred, Links, ProcessCount
+from paceline.agent.counters import Deferred, LinkCounts, ProcessCount
 from paceline.agent.runwait import RunWait
 from paceline.agent.threads import FileBudget, ThreadFiles, try_open
 from paceline.messages import LinkCount
 
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_CHUNK = 65536
-_LONGEST_LINE = 1024
+_READ_BYTES = 65536
+_MAX_LINE_BYTES = 1024
+"""More than the longest line of a table that the kernel returns page by page, such as /proc/net/dev."""
 
 
 class ProcfsHost:
@@ -20,31 +21,32 @@ class ProcfsHost:
     def __init__(self) -> None:
         self._stat = _open("/proc/stat")
         self._dev = _open("/proc/self/net/dev")
-        self._allowance = FileBudget.of_this_process()
+        self._budget = FileBudget.of_this_process()
 
     def cores_busy_s(self) -> Deferred[list[float]]:
         return partial(_cores_busy_s, _read_all(self._stat))
 
-    def links(self) -> Deferred[Links]:
+    def links(self) -> Deferred[LinkCounts]:
         return partial(_links, _read_all(self._dev))
 
     def process(self, pid: int) -> "ProcfsProcess | None":
         try:
-            return ProcfsProcess(pid, self._allowance)
+            return ProcfsProcess(pid, self._budget)
         except OSError:
             return None
 
 
 class ProcfsProcess:
-    """Counters of one process; the open files stay with it even if its number is used again."""
+    """Counters of one process; the open files stay bound to it even if its PID is reused."""
 
-    def __init__(self, pid: int, allowance: FileBudget) -> None:
+    def __init__(self, pid: int, budget: FileBudget) -> None:
         self.pid = pid
         self._stat = _open(f"/proc/{pid}/stat")
-        # Of all that tell it, the one that newer kernels count exactly.
+        # Of all files that contain the resident memory, this is the one that newer kernels count exactly.
         self._statm = try_open(f"/proc/{pid}/statm")
-        self._io = try_open(f"/proc/{pid}/io")  # not every kernel counts it, nor tells everyone
-        self._threads = ThreadFiles(pid, allowance)
+        # None if the kernel does not count I/O, or does not let this user read the counters.
+        self._io = try_open(f"/proc/{pid}/io")
+        self._threads = ThreadFiles(pid, budget)
         self._run_wait = RunWait(self._threads)
 
     def read(self) -> Deferred[ProcessCount] | None:
@@ -58,12 +60,12 @@ class ProcfsProcess:
         return self._run_wait.read()
 
     def children(self) -> list[int]:
-        found = _started_by(self._threads)
-        for child in found:  # Grows meanwhile.
+        descendants = _direct_children(self._threads)
+        for child in descendants:  # The list grows while it is iterated over.
             threads = ThreadFiles(child, FileBudget(0))
-            found += _started_by(threads)
+            descendants += _direct_children(threads)
             threads.close()
-        return found
+        return descendants
 
     def close(self) -> None:
         for file in (self._stat, self._statm, self._io):
@@ -84,50 +86,52 @@ def _try_read(file: int | None) -> bytes:
 
 
 def _read_all(file: int) -> bytes:
-    # The kernel hands out a table of many lines a page at a time. What ends well before that is all: to ask for more
-    # would have it all made once more.
-    text = last = os.pread(file, _CHUNK, 0)
-    while len(last) > _PAGE_BYTES - _LONGEST_LINE:
-        last = os.pread(file, _CHUNK, len(text))
+    # The kernel returns a long table about one page per read, in whole lines. A read well below one page is therefore
+    # the last one; reading once more only to see the end of the file would make the kernel build the table again.
+    text = last = os.pread(file, _READ_BYTES, 0)
+    while len(last) > _PAGE_BYTES - _MAX_LINE_BYTES:
+        last = os.pread(file, _READ_BYTES, len(text))
         text += last
     return text
 
 
 def _cores_busy_s(stat: bytes) -> list[float]:
-    # The first line is the sum of all cores; theirs follow, and nothing after them matters.
+    # The first line is the sum of all cores and is skipped; one line per core follows; later lines do not matter.
     return [_busy_ticks(line) * _TICK_S for line in stat.split(b"\ncpu")[1:]]
 
 
-def _links(dev: bytes) -> Links:
+def _links(dev: bytes) -> LinkCounts:
     external, loopback = [0, 0, 0, 0], [0, 0, 0, 0]
     for line in dev.splitlines()[2:]:
         name, _, counts = line.partition(b":")
         fields = counts.split()
         total = loopback if name.lstrip().startswith(b"lo") else external
+        # rx bytes, tx bytes, rx packets, tx packets: the order of LinkCount.
         for position, field in enumerate((0, 8, 1, 9)):
             total[position] += int(fields[field])
-    return Links(LinkCount(*external), LinkCount(*loopback))
+    return LinkCounts(LinkCount(*external), LinkCount(*loopback))
 
 
 def _process_count(stat: bytes, statm: bytes, io: bytes) -> ProcessCount:
-    # The name before ')' may hold anything; fields are numbered from the state, as in proc(5) less 3.
+    # The command name in parentheses may contain spaces and ')', so split after the last ')'. Index 0 is then the
+    # process state, field 3 of proc(5): 11 to 14 are utime, stime, cutime, cstime and 17 is num_threads.
     fields = stat.rpartition(b")")[2].split()
     ticks = int(fields[11]) + int(fields[12]) + int(fields[13]) + int(fields[14])
     rss_bytes = int(statm.split(None, 2)[1]) * _PAGE_BYTES if statm else 0
-    disk = (_after(b"\nread_bytes: ", io), _after(b"\nwrite_bytes: ", io)) if io else (0, 0)
+    disk = (_number_after(b"\nread_bytes: ", io), _number_after(b"\nwrite_bytes: ", io)) if io else (0, 0)
     return ProcessCount(ticks * _TICK_S, rss_bytes, int(fields[17]), *disk)
 
 
 def _busy_ticks(line: bytes) -> int:
-    # user nice system (idle iowait) irq softirq steal; guest time is in user already.
+    # Columns: user nice system (idle iowait, not counted) irq softirq steal. Guest time is part of user time already.
     _, user, nice, system, _, _, irq, softirq, steal = line.split(None, 9)[:9]
     return int(user) + int(nice) + int(system) + int(irq) + int(softirq) + int(steal)
 
 
-def _after(label: bytes, text: bytes) -> int:
+def _number_after(label: bytes, text: bytes) -> int:
     return int(text.partition(label)[2].partition(b"\n")[0])
 
 
-def _started_by(threads: ThreadFiles) -> list[int]:
-    """Every thread lists only the children it started itself."""
-    return [int(child) for children in threads.tell("children").values() for child in children.split()]
+def _direct_children(threads: ThreadFiles) -> list[int]:
+    """PIDs of the children that any thread of the process has started."""
+    return [int(child) for children in threads.read("children").values() for child in children.split()]

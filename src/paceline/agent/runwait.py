@@ -1,30 +1,32 @@
-"""How long the threads of a Linux process were ready to run but had to wait for a core, from schedstat."""
+"""How long the threads of a Linux process were runnable but waited for a core, from /proc/PID/task/TID/schedstat."""
 
 from paceline.agent.threads import ThreadFiles
 
-_UNTOLD = b"0 0 0\n"  # of every thread, where the kernel is built to count but told not to
+_NOT_COUNTED = b"0 0 0\n"
+"""The content of every thread's schedstat where the kernel could count but scheduler statistics are switched off."""
 
 
 class RunWait:
-    """The total over all threads the process ever had; what an ended thread waited stays in it.
+    """The total over all threads the process ever had, ended threads included.
 
-    The kernel adds a wait when it ends, so the one a thread is in the midst of is not there yet. Waiting
-    for the rest of a CPU share (a cgroup's limit) counts as well.
+    The kernel adds a wait to its counter when the wait ends, so a wait under way is not included yet. Waiting
+    because a cgroup's CPU limit is used up counts as well.
     """
 
     def __init__(self, threads: ThreadFiles) -> None:
         self._threads = threads
         self._waited_ns: dict[str, int] = {}
         self._ended_ns = 0
-        self._told = False
+        self._is_counted = False
 
     def read(self) -> float | None:
-        """Seconds so far; None if the kernel does not count them. Slow: it looks at every thread."""
-        told = self._threads.tell("schedstat")
-        self._told = self._told or any(text != _UNTOLD for text in told.values())
-        now = {thread: int(text.split()[1]) for thread, text in told.items() if text}
+        """Seconds so far; None if the kernel does not count them. Slow: it reads a file for every thread."""
+        contents = self._threads.read("schedstat")
+        self._is_counted = self._is_counted or any(content != _NOT_COUNTED for content in contents.values())
+        waited_ns = {thread: int(content.split()[1]) for thread, content in contents.items() if content}
         for thread, before_ns in self._waited_ns.items():
-            if before_ns > now.get(thread, -1):  # it ended; another may have its number by now
+            # A lower value means that the thread ended and a new thread has its id.
+            if before_ns > waited_ns.get(thread, -1):
                 self._ended_ns += before_ns
-        self._waited_ns = now
-        return (self._ended_ns + sum(now.values())) / 1e9 if self._told else None
+        self._waited_ns = waited_ns
+        return (self._ended_ns + sum(waited_ns.values())) / 1e9 if self._is_counted else None

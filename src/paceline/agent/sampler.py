@@ -1,134 +1,141 @@
-"""Reads a host's counters: its tasks, the machine's cores, its links. Rates are made later, from differences."""
+"""Reads the counters of a host: its tasks, the cores of the machine, its network links.
+
+Samples contain totals; rates are computed later from the differences.
+"""
 
 import sys
 import threading
 import time
 from typing import NamedTuple
 
-from paceline.agent.counters import Deferred, HostCounters, Links, ProcessCount, ProcessCounters
+from paceline.agent.counters import Deferred, HostCounters, LinkCounts, ProcessCount, ProcessCounters
 from paceline.messages import HostSample, TaskSample
 
-CHILDREN_EVERY_NS = 2_000_000_000  # looking for children is slow, and most tasks have none
-THREADS_EVERY_NS = 1_000_000_000  # it means a look at every thread, and frameworks have many
+CHILDREN_EVERY_NS = 2_000_000_000
+"""How often to look for new child processes: it is slow, and most tasks have none."""
+THREADS_EVERY_NS = 1_000_000_000
+"""How often to read how long threads waited for a core: it reads a file for every thread, and frameworks have many."""
 
-_NOTHING = ProcessCount(0.0, 0, 0, 0, 0)
+_ZERO = ProcessCount(0.0, 0, 0, 0, 0)
 
 
 class Sampler:
-    """Counts for one host. Tasks may come and go while another thread samples."""
+    """Samples one host. Tasks may be added and removed while another thread samples."""
 
     def __init__(self, counters: HostCounters | None = None) -> None:
-        self._counters = counters or counters_of_this_system()
+        self._counters = counters or _counters_of_this_system()
         self._tasks: dict[str, _Task] = {}
-        self._gone = _NOTHING
-        self._looks: list[_Look] = []
+        self._removed = _ZERO
+        """The sum of what removed tasks had used."""
+        self._readings: list[_HostReading] = []
         self._samples: list[HostSample] = []
         self._lock = threading.Lock()
 
     def add(self, task: str, pid: int) -> None:
-        """Count this process, and its children, as the task; one that already ended counts nothing."""
+        """Count this process and its children as the task; a process that has already ended is ignored."""
         with self._lock:
-            self._forget(task)
+            self._remove(task)
             process = self._counters.process(pid)
             if process:
                 self._tasks[task] = _Task(process)
 
     def remove(self, task: str) -> None:
-        """Stop sampling the task; what it used stays in the host's total."""
+        """Stop sampling the task; what it used stays in the total of the host."""
         with self._lock:
-            self._forget(task)
+            self._remove(task)
 
-    def settle(self, task: str) -> None:
-        """The task is about to end: look now at what can be seen only while its threads live."""
+    def read_final_run_wait(self, task: str) -> None:
+        """Read how long the threads of a task waited for a core; call it before the task exits and its threads end."""
         with self._lock:
             if task in self._tasks:
-                self._tasks[task].look_at_threads()
+                self._tasks[task].read_run_wait()
 
-    def look(self) -> None:
-        """Read all counters, for one sample more."""
+    def read_counters(self) -> None:
+        """Read all counters for one more sample. They are parsed later, by `take_samples`."""
         with self._lock:
             t_ns = time.monotonic_ns()
-            tasks = {name: task.look(self._counters, t_ns) for name, task in self._tasks.items()}
-            self._looks.append(_Look(t_ns, tasks, self._counters.links(), self._counters.cores_busy_s()))
+            tasks = {name: task.read(self._counters, t_ns) for name, task in self._tasks.items()}
+            self._readings.append(_HostReading(t_ns, tasks, self._counters.links(), self._counters.cores_busy_s()))
 
-    def samples(self) -> list[HostSample]:
-        """One for each look since the last call."""
+    def take_samples(self) -> list[HostSample]:
+        """One sample for each `read_counters` since the last call."""
         with self._lock:
-            self._make_out()
-            found, self._samples = self._samples, []
-        return found
+            self._parse_readings()
+            samples, self._samples = self._samples, []
+        return samples
 
-    def _make_out(self) -> None:
-        self._samples += [self._sample(look) for look in self._looks]
-        self._looks = []
+    def _parse_readings(self) -> None:
+        self._samples += [self._sample(reading) for reading in self._readings]
+        self._readings = []
 
-    def _sample(self, look: "_Look") -> HostSample:
-        counts = {name: self._tasks[name].count(seen.own_and_children) for name, seen in look.tasks.items()}
-        total, links = _sum([self._gone, *counts.values()]), look.links()
+    def _sample(self, reading: "_HostReading") -> HostSample:
+        counts = {name: self._tasks[name].count(task.processes) for name, task in reading.tasks.items()}
+        total, links = _sum([self._removed, *counts.values()]), reading.links()
         return HostSample(
-            t_ns=look.t_ns,
+            t_ns=reading.t_ns,
             cpu_s=total.cpu_s,
-            cores_busy_s=look.cores_busy_s(),
+            cores_busy_s=reading.cores_busy_s(),
             memory_bytes=total.rss_bytes,
             external=links.external,
             loopback=links.loopback,
             disk_read_bytes=total.read_bytes,
             disk_write_bytes=total.write_bytes,
             tasks=[
-                TaskSample(name, count.cpu_s, count.rss_bytes, count.threads, look.tasks[name].run_wait_s)
+                TaskSample(name, count.cpu_s, count.rss_bytes, count.threads, reading.tasks[name].run_wait_s)
                 for name, count in counts.items()
             ],
         )
 
-    def _forget(self, name: str) -> None:
-        self._make_out()  # What was seen so far is told with it.
+    def _remove(self, name: str) -> None:
+        self._parse_readings()  # Readings made so far refer to the task, so parse them while it is still known.
         task = self._tasks.pop(name, None)
         if task:
-            last = task.count(task.look(self._counters, 0).own_and_children)
-            self._gone = _sum([self._gone, last])._replace(rss_bytes=0, threads=0)
+            last = task.count(task.read(self._counters, 0).processes)
+            self._removed = _sum([self._removed, last])._replace(rss_bytes=0, threads=0)
             task.close()
 
 
-class _Seen(NamedTuple):
-    """Of a task."""
+class _TaskReading(NamedTuple):
+    """What was read of one task for one sample."""
 
-    own_and_children: list[Deferred[ProcessCount]]
+    processes: list[Deferred[ProcessCount]]
+    """The process of the task and its children."""
     run_wait_s: float | None
 
 
-class _Look(NamedTuple):
-    """All that was read for a sample."""
+class _HostReading(NamedTuple):
+    """All that was read for one sample."""
 
     t_ns: int
-    tasks: dict[str, _Seen]
-    links: Deferred[Links]
+    tasks: dict[str, _TaskReading]
+    links: Deferred[LinkCounts]
     cores_busy_s: Deferred[list[float]]
 
 
 class _Task:
-    """A task's process with its children; totals never fall, also when a child ends uncounted."""
+    """The process of a task with its children; totals never decrease, even if a child ends between two readings."""
 
     def __init__(self, process: ProcessCounters) -> None:
         self._process = process
         self._children: dict[int, ProcessCounters] = {}
-        self._last = _NOTHING
+        self._last = _ZERO
         self._children_due_ns = self._threads_due_ns = self._due_ns = 0
         self._run_wait_s: float | None = None
-        self._gone_run_wait_s = 0.0
+        self._ended_children_run_wait_s = 0.0
 
-    def look(self, counters: HostCounters, t_ns: int) -> _Seen:
-        """What a task waited for a core is as of the last look at its threads, which may be a second ago."""
+    def read(self, counters: HostCounters, t_ns: int) -> _TaskReading:
+        """Read the counters; `run_wait_s` is read less often and may be up to `THREADS_EVERY_NS` old."""
         own = self._process.read()
         if t_ns >= self._due_ns:
-            self._look_closer(counters, t_ns, alive=own is not None)
-        seen = [own] if own else []
+            self._read_slow_counters(counters, t_ns, alive=own is not None)
+        processes = [own] if own else []
         if self._children:
-            seen += [reading for child in self._children.values() if (reading := child.read())]
-        return _Seen(seen, self._run_wait_s)
+            processes += [reading for child in self._children.values() if (reading := child.read())]
+        return _TaskReading(processes, self._run_wait_s)
 
-    def count(self, readings: list[Deferred[ProcessCount]]) -> ProcessCount:
-        """To be called in the order in which they were read."""
-        now = _sum([reading() for reading in readings])
+    def count(self, processes: list[Deferred[ProcessCount]]) -> ProcessCount:
+        """The sum over these processes. Readings must be counted in the order in which they were made."""
+        now = _sum([process() for process in processes])
         last = self._last
         self._last = ProcessCount(
             max(now.cpu_s, last.cpu_s),
@@ -139,38 +146,39 @@ class _Task:
         )
         return self._last
 
-    def look_at_threads(self) -> None:
+    def read_run_wait(self) -> None:
         waits_s = [process.run_wait_s() for process in (self._process, *self._children.values())]
-        told_s = [wait_s for wait_s in waits_s if wait_s is not None]
-        if told_s:
-            self._run_wait_s = sum(told_s) + self._gone_run_wait_s
+        known_s = [wait_s for wait_s in waits_s if wait_s is not None]
+        if known_s:
+            self._run_wait_s = sum(known_s) + self._ended_children_run_wait_s
 
     def close(self) -> None:
         for process in (self._process, *self._children.values()):
             process.close()
 
-    def _look_closer(self, counters: HostCounters, t_ns: int, *, alive: bool) -> None:
-        """At what is too slow to be looked at for every sample."""
-        if alive and t_ns >= self._children_due_ns:  # once it is gone, its number may be another's
+    def _read_slow_counters(self, counters: HostCounters, t_ns: int, *, alive: bool) -> None:
+        """Read what is too slow to be read for every sample, if it is due."""
+        # Once the process has ended, its PID may belong to another process, whose children are not ours.
+        if alive and t_ns >= self._children_due_ns:
             self._children_due_ns = t_ns + CHILDREN_EVERY_NS
-            self._find_children(counters)
+            self._update_children(counters)
         if t_ns >= self._threads_due_ns:
             self._threads_due_ns = t_ns + THREADS_EVERY_NS
-            self.look_at_threads()
+            self.read_run_wait()
         self._due_ns = min(self._children_due_ns, self._threads_due_ns)
 
-    def _find_children(self, counters: HostCounters) -> None:
-        found = self._process.children()
-        for pid in self._children.keys() - found:
+    def _update_children(self, counters: HostCounters) -> None:
+        pids = self._process.children()
+        for pid in self._children.keys() - pids:
             child = self._children.pop(pid)
-            self._gone_run_wait_s += child.run_wait_s() or 0.0
+            self._ended_children_run_wait_s += child.run_wait_s() or 0.0
             child.close()
-        for pid in found:
+        for pid in pids:
             if pid not in self._children and (process := counters.process(pid)):
                 self._children[pid] = process
 
 
-def counters_of_this_system() -> HostCounters:
+def _counters_of_this_system() -> HostCounters:
     if sys.platform == "linux":
         from paceline.agent.procfs import ProcfsHost
 
@@ -181,4 +189,4 @@ def counters_of_this_system() -> HostCounters:
 
 
 def _sum(counts: list[ProcessCount]) -> ProcessCount:
-    return ProcessCount(*map(sum, zip(*counts, strict=True))) if counts else _NOTHING
+    return ProcessCount(*map(sum, zip(*counts, strict=True))) if counts else _ZERO

@@ -1,4 +1,7 @@
-"""When an agent samples and when it ships. Sampled at a steady beat; shipped in batches, since a message costs more."""
+"""The agent's loop that samples the host at a fixed rate and ships (sends) samples and news of tasks in batches.
+
+Samples are shipped in batches because each message costs the controller more than the samples in it.
+"""
 
 import math
 import os
@@ -11,32 +14,37 @@ from paceline.agent.sampler import Sampler
 from paceline.messages import HostSample
 
 SHIP_EVERY_S = 0.8
-"""At most so much is lost with the controller; each shipment costs it a millisecond or more."""
+"""At most this much measured data is lost if the controller dies; each shipment costs it a millisecond or more."""
 
 Ship = Callable[[list[HostSample]], None]
-"""Send these samples, and what is new of the tasks."""
+"""Sends these samples, and the new records and log lines of the tasks, to the controller."""
 
 
 def sample_and_ship(sampler: Sampler, ship: Ship, closing: threading.Event, sample_hz: float) -> None:
-    """Until `closing`; what is left then is shipped, too. Without samples (0 a second) tasks still have news."""
-    interrupt_nobody()
+    """Sample and ship until `closing` is set; samples not yet shipped are shipped then.
+
+    With `sample_hz` 0 the host is not sampled, but `ship` is still called for the records and logs of the tasks.
+    """
+    use_batch_scheduling()
     period = 1 / sample_hz if sample_hz else math.inf
     ship_due = time.monotonic()
     sample_due = ship_due if sample_hz else math.inf
     while not closing.wait(max(0.0, min(sample_due, ship_due) - time.monotonic())):
         if time.monotonic() >= sample_due:
-            sampler.look()
-            # A late sample is not made up for: two in a row would tell nothing new.
+            sampler.read_counters()
+            # Do not catch up after a late sample: two samples right after each other contain nothing new.
             sample_due = max(sample_due + period, time.monotonic())
         if time.monotonic() >= ship_due:
-            ship(sampler.samples())
+            ship(sampler.take_samples())
             ship_due = time.monotonic() + SHIP_EVERY_S
-    ship(sampler.samples())
+    ship(sampler.take_samples())
 
 
-def interrupt_nobody() -> None:
-    """From now on this thread, when it wakes up, takes a core when one is given up, and from no task in the midst of a
-    step. A user who put all of it further back than that has the last word."""
+def use_batch_scheduling() -> None:
+    """Let this thread never preempt a task: when it wakes up, it waits until a core becomes free.
+
+    A scheduling policy that the user has set for the whole run, such as SCHED_IDLE, is kept.
+    """
     if hasattr(os, "SCHED_BATCH") and os.sched_getscheduler(0) == os.SCHED_OTHER:
         with suppress(OSError):
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))

@@ -1,4 +1,4 @@
-"""Where the threads of stuck tasks are: each process writes it by itself when told to by a signal, if it still can."""
+"""Collects the stacks of stuck tasks: each process writes its own stacks to a file when it receives a signal."""
 
 import os
 import signal
@@ -12,49 +12,55 @@ import psutil
 
 from paceline.messages import Stacks
 
-SIGNAL = getattr(signal, "SIGUSR2", None)
-"""None where the system has no such signals: then there are no stacks, only states."""
-PATIENCE_S = 2.5
-_LOOK_EVERY_S = 0.02
+DUMP_SIGNAL = getattr(signal, "SIGUSR2", None)
+"""The signal that makes a task write its stacks; None on a system without it, where only process states are known."""
+TIMEOUT_S = 2.5
+_POLL_INTERVAL_S = 0.02
 _QUIET_S = 0.2
-"""A dump is whole when nothing was added for so long: the process may be slow, and does not say that it is done."""
-_MOST_BYTES = 256 * 1024
+"""A dump counts as complete when its file has not grown for this long: a process may write slowly, and a dump has no
+end mark."""
+_MAX_BYTES = 256 * 1024
 
 
 class StackRequest(msgspec.Struct):
-    """A process that was told to dump its stacks."""
+    """A process that is asked for its stacks, and how much of its stack file was there before and is there now."""
 
     task: str
     pid: int
     path: Path
     start: int = 0
+    """Size of the file before the signal, in bytes: earlier dumps end here."""
     size: int = 0
     grown_s: float = 0.0
+    """When the file last grew, by the monotonic clock."""
 
 
-def stacks_of(asked: Sequence[StackRequest]) -> Iterator[Stacks]:
-    """What each of them wrote, as soon as it is whole; all are told at once."""
+def collect_stacks(requests: Sequence[StackRequest]) -> Iterator[Stacks]:
+    """Yields the stacks of each process as soon as they are complete; all processes are signalled at once.
+
+    A process that is stopped, has ended or does not write within `TIMEOUT_S` gives an empty text.
+    """
     now = time.monotonic()
-    for one in asked:
-        one.start = one.size = _size(one.path)
-        one.grown_s = now
-        if SIGNAL is not None:
+    for request in requests:
+        request.start = request.size = _size(request.path)
+        request.grown_s = now
+        if DUMP_SIGNAL is not None:
             with suppress(OSError):
-                os.kill(one.pid, SIGNAL)
-    waiting, deadline = list(asked), now + PATIENCE_S
-    while waiting:
+                os.kill(request.pid, DUMP_SIGNAL)
+    pending, deadline = list(requests), now + TIMEOUT_S
+    while pending:
         now = time.monotonic()
-        for one in list(waiting):
-            size = _size(one.path)
-            if size > one.size:
-                one.size, one.grown_s = size, now
-            whole = one.size > one.start and now - one.grown_s > _QUIET_S
-            state = _state(one.pid)
-            if whole or now > deadline or SIGNAL is None or state in (psutil.STATUS_STOPPED, "gone"):
-                waiting.remove(one)
-                yield Stacks(one.task, _read(one), state)
-        if waiting:
-            time.sleep(_LOOK_EVERY_S)
+        for request in list(pending):
+            size = _size(request.path)
+            if size > request.size:
+                request.size, request.grown_s = size, now
+            is_complete = request.size > request.start and now - request.grown_s > _QUIET_S
+            state = _state(request.pid)
+            if is_complete or now > deadline or DUMP_SIGNAL is None or state in (psutil.STATUS_STOPPED, "gone"):
+                pending.remove(request)
+                yield Stacks(request.task, _read(request), state)
+        if pending:
+            time.sleep(_POLL_INTERVAL_S)
 
 
 def _size(path: Path) -> int:
@@ -64,16 +70,17 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _read(one: StackRequest) -> str:
+def _read(request: StackRequest) -> str:
     try:
-        with one.path.open("rb") as file:
-            file.seek(one.start)
-            return file.read(_MOST_BYTES).decode(errors="replace")
+        with request.path.open("rb") as file:
+            file.seek(request.start)
+            return file.read(_MAX_BYTES).decode(errors="replace")
     except OSError:
         return ""
 
 
 def _state(pid: int) -> str:
+    """The state of the process as psutil names it, or 'gone'."""
     try:
         return str(psutil.Process(pid).status())
     except psutil.Error:

@@ -1,4 +1,4 @@
-"""One task as its agent sees it: a process, its pipes, its record file and its log."""
+"""Starts the process of one task and relays its messages, step records and log to the controller."""
 
 import os
 import signal
@@ -32,36 +32,40 @@ from paceline.messages import (
 )
 from paceline.recording.reader import RecordReader
 
-_LAST_WORDS_S = 2.0
-"""What a task said before it ended is in the pipe, and takes no longer to be read."""
+_DRAIN_TIMEOUT_S = 2.0
+"""How long to read the pipe of a task that has ended: everything it sent is in the pipe and is read within that time,
+but a process started by the task may keep the pipe open for longer."""
 _LOG_CHUNK_BYTES = 256 * 1024
 
 
 class RunningTask:
-    """Relays between a task and the controller until the task ends, and then says how it ended."""
+    """Relays between a task and the controller until the task ends, and then sends TaskExited.
+
+    `before_exit` is called with the name of the task when the task is done but its process still exists.
+    """
 
     def __init__(
         self,
-        order: StartTask,
+        request: StartTask,
         spool: Path,
         cgroups: Sequence[str],
         env: Mapping[str, str],
-        up: Sender,
-        about_to_end: Callable[[str], None],
+        to_controller: Sender,
+        before_exit: Callable[[str], None],
     ) -> None:
-        self.name = order.task
-        self._up = up
-        self._about_to_end = about_to_end
-        records, self._log_path = spool / f"{order.task}.records", spool / f"{order.task}.log"
-        self._stacks_path = spool / f"{order.task}.stacks"
+        self.name = request.task
+        self._to_controller = to_controller
+        self._before_exit = before_exit
+        records, self._log_path = spool / f"{request.task}.records", spool / f"{request.task}.log"
+        self._stacks_path = spool / f"{request.task}.stacks"
         self._records = RecordReader(records)
-        self._busy_told: str | None = None
-        # What an earlier process of this name left there is told already.
-        self._log_seen = self._log_path.stat().st_size if self._log_path.exists() else 0
-        self._shipping = threading.Lock()
-        self._oom_before = _oom_kills()
-        trains = order.kind == "train"
-        argv = _training(records, self._stacks_path, cgroups) if trains else _link()
+        self._busy_reported: str | None = None
+        # The log of an earlier process of this task is in the same file and was shipped already.
+        self._log_shipped_bytes = self._log_path.stat().st_size if self._log_path.exists() else 0
+        self._ship_lock = threading.Lock()
+        self._oom_kills_before = _oom_kills()
+        trains = request.kind == "train"
+        argv = _training_command(records, self._stacks_path, cgroups) if trains else _link_probe_command()
         with self._log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=dict(env), start_new_session=True
@@ -69,84 +73,85 @@ class RunningTask:
         assert self._process.stdin
         assert self._process.stdout
         self.pid = self._process.pid
-        self._down = Sender(self._process.stdin)  # type: ignore[arg-type]
-        self._write_job(order.job)
-        self._says = Receiver[FromTask](self._process.stdout, FromTask)  # type: ignore[arg-type]
-        self._follower = threading.Thread(target=self._follow, name=f"follow-{self.name}", daemon=True)
-        self._follower.start()
-        self._waiter = threading.Thread(target=self._tell_its_end, name=f"wait-{self.name}", daemon=True)
+        self._to_task = Sender(self._process.stdin)  # type: ignore[arg-type]
+        self._send_job(request.job)
+        self._from_task = Receiver[FromTask](self._process.stdout, FromTask)  # type: ignore[arg-type]
+        self._relay = threading.Thread(target=self._relay_messages, name=f"relay-{self.name}", daemon=True)
+        self._relay.start()
+        self._waiter = threading.Thread(target=self._report_exit, name=f"wait-{self.name}", daemon=True)
         self._waiter.start()
 
     @property
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def tell(self, message: ToTask) -> None:
-        with suppress(OSError):  # It is gone; its exit will be told.
-            self._down.send(message)
+    def send(self, message: ToTask) -> None:
+        with suppress(OSError):  # The task has ended; `_report_exit` tells the controller.
+            self._to_task.send(message)
 
     def signal(self, number: int) -> None:
         if self.alive:
             self._process.send_signal(number)
 
     def ship(self) -> None:
-        """Send what is new in records and log."""
-        with self._shipping:
+        """Send new step records, a change of the task's activity, and new log text to the controller."""
+        with self._ship_lock:
             while data := self._records.new():
-                self._up.send(Records(self.name, data))
-            if self._records.busy != self._busy_told:
-                self._busy_told = self._records.busy
-                self._up.send(Busy(self.name, self._busy_told))
+                self._to_controller.send(Records(self.name, data))
+            if self._records.busy != self._busy_reported:
+                self._busy_reported = self._records.busy
+                self._to_controller.send(Busy(self.name, self._busy_reported))
             while text := self._new_log():
-                self._up.send(Log(self.name, text))
+                self._to_controller.send(Log(self.name, text))
 
-    def asked_for_stacks(self) -> StackRequest:
+    def stack_request(self) -> StackRequest:
         return StackRequest(self.name, self.pid, self._stacks_path)
 
     def join(self, timeout_s: float) -> None:
         self._waiter.join(timeout_s)
 
-    def _write_job(self, job: msgspec.Raw) -> None:
-        with suppress(OSError):
-            self._down.send_raw(bytes(job))
+    def _send_job(self, job: msgspec.Raw) -> None:
+        with suppress(OSError):  # The task has ended; `_report_exit` tells the controller.
+            self._to_task.send_raw(bytes(job))
 
-    def _follow(self) -> None:
+    def _relay_messages(self) -> None:
         try:
-            while (message := self._says.receive()) is not None:
+            while (message := self._from_task.receive()) is not None:
                 if isinstance(message, Finished | Failed):
-                    self._about_to_end(self.name)
-                    self.tell(MayExit())
+                    self._before_exit(self.name)
+                    self.send(MayExit())
                 if isinstance(message, Disconnected):
-                    self.ship()  # How far it had come decides from where it goes on.
-                self._up.send(TaskMessage(self.name, message))
+                    self.ship()  # The controller needs the last step records to decide from where the task continues.
+                self._to_controller.send(TaskMessage(self.name, message))
         except FrameError as error:
-            self._up.send(TaskMessage(self.name, Failed(f"it said something that is no message of ours: {error}", "")))
+            line = f"the task wrote bytes to its message pipe that are not a valid message: {error}"
+            self._to_controller.send(TaskMessage(self.name, Failed(line, "")))
             self._process.kill()
 
-    def _tell_its_end(self) -> None:
-        """Known from the system: the pipe may be held open by processes that the task has started."""
+    def _report_exit(self) -> None:
+        """Wait for the process, not for the end of its pipe: processes that the task started may keep the pipe open."""
         code = self._process.wait()
         ended_ns = time.monotonic_ns()
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
-        self._follower.join(_LAST_WORDS_S)
+        self._relay.join(_DRAIN_TIMEOUT_S)
         self.ship()
-        oom = code == -9 and _oom_kills() > self._oom_before
-        self._up.send(TaskExited(self.name, code, ended_ns, oom))
+        oom = code == -9 and _oom_kills() > self._oom_kills_before
+        self._to_controller.send(TaskExited(self.name, code, ended_ns, oom))
 
     def _new_log(self) -> bytes:
         with self._log_path.open("rb") as file:
-            file.seek(self._log_seen)
+            file.seek(self._log_shipped_bytes)
             text = file.read(_LOG_CHUNK_BYTES)
-        self._log_seen += len(text)
+        self._log_shipped_bytes += len(text)
         return text
 
 
-def _link() -> list[str]:
+def _link_probe_command() -> list[str]:
     return [sys.executable, "-m", "paceline.task.link_probe"]
 
 
-def _training(records: Path, stacks: Path, cgroups: Sequence[str]) -> list[str]:
+def _training_command(records: Path, stacks: Path, cgroups: Sequence[str]) -> list[str]:
     argv = [sys.executable, "-m", "paceline.task", "--records", str(records), "--stacks", str(stacks)]
     for path in cgroups:
         argv += ["--cgroup", path]
@@ -154,7 +159,7 @@ def _training(records: Path, stacks: Path, cgroups: Sequence[str]) -> list[str]:
 
 
 def _oom_kills() -> int:
-    """How often this kernel has killed for want of memory; 0 where it does not say."""
+    """How many processes this kernel has killed because memory ran out; 0 where it does not count them."""
     try:
         lines = Path("/proc/vmstat").read_text().splitlines()
     except OSError:

@@ -1,93 +1,101 @@
-"""What the kernel tells of each thread of a Linux process, read through files that stay open: to open one costs several
-times what it costs to read it, and a task of TensorFlow has a hundred threads."""
+"""Reads files that the Linux kernel keeps for each thread of a process (/proc/PID/task/TID/NAME).
+
+Files stay open between reads: opening one costs several times as much as reading it, and a TensorFlow task has about a
+hundred threads.
+"""
 
 import os
 import resource
 
-_MOST_KEPT = 4096
+_MAX_OPEN_FILES = 4096
 
 
 class FileBudget:
-    """How many files may stay open, for all that are given the same one; others are opened anew at each look."""
+    """How many files may stay open, shared by all readers that are given the same budget.
+
+    Files beyond the budget are opened and closed for each read.
+    """
 
     def __init__(self, files: int) -> None:
-        self.left = files
+        self.available = files
 
     @classmethod
     def of_this_process(cls) -> "FileBudget":
-        """So many that there is as much left for everything else."""
-        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        return cls(_MOST_KEPT if most == resource.RLIM_INFINITY else min(_MOST_KEPT, most // 2))
+        """At most half of the files this process may open, so that the other half is free for everything else."""
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return cls(_MAX_OPEN_FILES if limit == resource.RLIM_INFINITY else min(_MAX_OPEN_FILES, limit // 2))
 
 
 class ThreadFiles:
-    """Of one process; they may come and go from one look to the next."""
+    """The per-thread files of one process; threads may start and end between two reads."""
 
-    def __init__(self, pid: int, allowance: FileBudget) -> None:
-        # The open directory stays with the process even if its number is used again.
-        self._folder = try_open(f"/proc/{pid}/task")
-        self._allowance = allowance
-        self._kept: dict[str, dict[str, int]] = {}
+    def __init__(self, pid: int, budget: FileBudget) -> None:
+        # The open directory stays bound to this process even if its PID is reused.
+        self._directory = try_open(f"/proc/{pid}/task")
+        self._budget = budget
+        self._open_files: dict[str, dict[str, int]] = {}
+        """File name -> thread id -> file descriptor."""
 
-    def tell(self, name: str) -> dict[str, bytes]:
-        """What the file of this name says, of each thread there is; nothing once the process is gone."""
-        kept, listed = self._kept.setdefault(name, {}), self._listed()
-        for thread in kept.keys() - listed:
+    def read(self, name: str) -> dict[str, bytes]:
+        """The content of the file `name` of every living thread, by thread id; empty once the process has ended."""
+        open_files, threads = self._open_files.setdefault(name, {}), self._list_threads()
+        for thread in open_files.keys() - threads:
             self._close(thread)
-        told = {}
-        for thread in listed:
-            text = self._told_by_kept(kept, thread) if thread in kept else None
-            if text is None:
-                text = self._told_by_new(kept, thread, name)
-            if text is not None:
-                told[thread] = text
-        return told
+        contents = {}
+        for thread in threads:
+            content = self._read_open(open_files, thread) if thread in open_files else None
+            if content is None:
+                content = self._open_and_read(open_files, thread, name)
+            if content is not None:
+                contents[thread] = content
+        return contents
 
     def close(self) -> None:
-        for thread in {thread for kept in self._kept.values() for thread in kept}:
+        for thread in {thread for open_files in self._open_files.values() for thread in open_files}:
             self._close(thread)
-        if self._folder is not None:
-            os.close(self._folder)
-            self._folder = None
+        if self._directory is not None:
+            os.close(self._directory)
+            self._directory = None
 
-    def _listed(self) -> list[str]:
+    def _list_threads(self) -> list[str]:
         try:
-            return os.listdir(self._folder) if self._folder is not None else []
-        except OSError:  # The process is gone.
+            return os.listdir(self._directory) if self._directory is not None else []
+        except OSError:  # The process has ended.
             return []
 
-    def _told_by_kept(self, kept: dict[str, int], thread: str) -> bytes | None:
-        """None if it is another thread's number by now."""
-        text = _try_read(kept[thread])
-        if text is None:
+    def _read_open(self, open_files: dict[str, int], thread: str) -> bytes | None:
+        """None if the thread has ended and its id belongs to a new thread."""
+        content = _try_read(open_files[thread])
+        if content is None:
             self._close(thread)
-        return text
+        return content
 
-    def _told_by_new(self, kept: dict[str, int], thread: str, name: str) -> bytes | None:
-        """None if the thread is gone, or the kernel has no such file."""
-        file = try_open(f"{thread}/{name}", self._folder)
+    def _open_and_read(self, open_files: dict[str, int], thread: str, name: str) -> bytes | None:
+        """None if the thread has ended, or the kernel has no such file."""
+        file = try_open(f"{thread}/{name}", self._directory)
         if file is None:
             return None
-        text = _try_read(file)
-        if text is not None and self._allowance.left > 0:
-            kept[thread] = file
-            self._allowance.left -= 1
+        content = _try_read(file)
+        if content is not None and self._budget.available > 0:
+            open_files[thread] = file
+            self._budget.available -= 1
         else:
             os.close(file)
-        return text
+        return content
 
     def _close(self, thread: str) -> None:
-        """Its files of every name: not all of them say that a thread is gone."""
-        for kept in self._kept.values():
-            file = kept.pop(thread, None)
+        """Close the thread's files of every name: reading some of them gives no error after the thread has ended."""
+        for open_files in self._open_files.values():
+            file = open_files.pop(thread, None)
             if file is not None:
                 os.close(file)
-                self._allowance.left += 1
+                self._budget.available += 1
 
 
-def try_open(path: str, folder: int | None = None) -> int | None:
+def try_open(path: str, directory: int | None = None) -> int | None:
+    """A file descriptor for reading, or None if the file cannot be opened."""
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
     except OSError:
         return None
 

@@ -87,7 +87,7 @@ class Watchdog:
 
     def check(self, now_s: float) -> Stalled | None:
         """Call this often. Returns each stuck worker once."""
-        now = self._clock.look(now_s)
+        now = self._clock.tick(now_s)
         late = {
             name
             for name, worker in self._workers.items()

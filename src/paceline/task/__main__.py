@@ -8,7 +8,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from paceline.agent.stack_dump import SIGNAL
+from paceline.agent.stack_dump import DUMP_SIGNAL
 from paceline.task import connections
 from paceline.task.channel import Channel
 from paceline.task.lifeline import die_with_parent, join_cgroups
@@ -22,8 +22,8 @@ def main() -> None:
     join_cgroups(arguments.cgroup)
     faulthandler.enable()
     # Says where every thread is when the agent asks for it; works also while the main thread is stuck.
-    if SIGNAL is not None:
-        faulthandler.register(SIGNAL, file=open(arguments.stacks, "ab"), all_threads=True)  # noqa: SIM115
+    if DUMP_SIGNAL is not None:
+        faulthandler.register(DUMP_SIGNAL, file=open(arguments.stacks, "ab"), all_threads=True)  # noqa: SIM115
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     channel = Channel.take_over_stdio(Job)
     try:
