@@ -272,7 +272,7 @@ def test_what_agents_really_say_is_believed() -> None:
 
 @pytest.mark.parametrize(
     ("madness", "says"),
-    [(b"\xff" * 100, "claims"), (sent(p.Log("../../../tmp/x", b"text")), "which does not run there")],
+    [(b"\xff" * 100, "announces"), (sent(p.Log("../../../tmp/x", b"text")), "which does not run there")],
 )
 def test_an_agent_that_says_what_cannot_be_is_lost_and_named(play: Play, madness: bytes, says: str) -> None:
     start = time.monotonic()

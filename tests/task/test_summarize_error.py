@@ -1,9 +1,11 @@
+"""The line that a user sees for an exception of a task."""
+
 import pytest
 
 from paceline.errors import RunError
 from paceline.task.summarize_error import summarize_error
 
-GATHER = """Graph execution error:
+GATHER_ERROR = """Graph execution error:
 
 Detected at node GatherV2 defined at (most recent call last):
   File "/home/me/own.py", line 6, in <module>
@@ -12,7 +14,7 @@ Detected at node GatherV2 defined at (most recent call last):
 
 indices = 5 is not in [0, 2)
 \t [[{{node GatherV2}}]] [Op:__inference_f_11]"""
-LOST = """Graph execution error:
+SOCKET_CLOSED = """Graph execution error:
 
 From /job:ps/replica:0/task:0:
 Socket closed [Op:__inference_step_7]"""
@@ -21,8 +23,8 @@ Socket closed [Op:__inference_step_7]"""
 @pytest.mark.parametrize(
     ("error", "line"),
     [
-        (ValueError(GATHER), "ValueError: indices = 5 is not in [0, 2)"),
-        (OSError(LOST), "OSError: From /job:ps/replica:0/task:0: Socket closed"),
+        (ValueError(GATHER_ERROR), "ValueError: indices = 5 is not in [0, 2)"),
+        (OSError(SOCKET_CLOSED), "OSError: From /job:ps/replica:0/task:0: Socket closed"),
         (OSError("{{function_node __inference_<lambda>_92}} Collective ops"), "OSError: Collective ops"),
         (ValueError("Graph execution error:"), "ValueError: Graph execution error:"),
         (ValueError("no\nsuch thing"), "ValueError: no such thing"),
@@ -30,5 +32,5 @@ Socket closed [Op:__inference_step_7]"""
         (ValueError("x" * 5000), "ValueError: " + "x" * 300),
     ],
 )
-def test_the_line_says_what_went_wrong_and_not_where_in_the_graph(error: Exception, line: str) -> None:
+def test_the_line_has_the_message_without_graph_locations(error: Exception, line: str) -> None:
     assert summarize_error(error) == line

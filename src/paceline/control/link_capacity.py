@@ -42,7 +42,7 @@ def capacities(plan: RunPlan, hosts: Sequence[Host], runs: Path, scratch: Path) 
     if key not in cached or any(time.time() - capacity.measured_at > _VALID_FOR_S for capacity in cached[key].values()):
         try:
             cached[key] = measure(hosts, scratch)
-        except (OSError, RuntimeError, queue.Empty, *messages.UNREADABLE) as error:
+        except (OSError, RuntimeError, queue.Empty, *messages.DECODE_ERRORS) as error:
             _log.warning("link capacity could not be measured: %s", error)
             return {}
         with suppress(OSError):
@@ -99,5 +99,5 @@ def _send_peers(cluster: Cluster, hosts: Sequence[Host], addresses: Mapping[str,
 def _read_cache(cache: Path) -> dict[str, Capacities]:
     try:
         return msgspec.json.decode(cache.read_bytes(), type=dict[str, Capacities])
-    except (OSError, *messages.UNREADABLE):
+    except (OSError, *messages.DECODE_ERRORS):
         return {}

@@ -71,7 +71,7 @@ class LivenessMonitor:
         self._watchdog.add_steps(task, (steps["end_ns"] - steps["start_ns"]) / 1e9)
 
     def busy(self, message: messages.Busy) -> None:
-        self._watchdog.busy(message.task, message.what)
+        self._watchdog.busy(message.task, message.activity)
 
     def done(self, task: str) -> None:
         """The task makes no more steps."""

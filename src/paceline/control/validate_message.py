@@ -46,6 +46,6 @@ def _invalid_sample(sample: messages.HostSample) -> str | None:
 def _invalid_outcome(task: str, raw: msgspec.Raw) -> str | None:
     try:
         outcome = msgspec.msgpack.decode(raw, type=Outcome)
-    except messages.UNREADABLE as error:
+    except messages.DECODE_ERRORS as error:
         return f"the outcome of {task} cannot be read: {error}"
     return f"the outcome of {task} claims {outcome.steps} steps" if outcome.steps < 0 else None

@@ -1,4 +1,4 @@
-"""What crosses the pipes between controller, agents and tasks: typed messages in frames."""
+"""Typed messages between controller, agents and tasks, sent as frames over pipes."""
 
 from paceline.messages.agent import (
     Busy,
@@ -24,7 +24,7 @@ from paceline.messages.agent import (
     TaskStarted,
     ToAgent,
 )
-from paceline.messages.framing import MAX_FRAME_BYTES, UNREADABLE, FrameError, Message, Receiver, Sender
+from paceline.messages.framing import DECODE_ERRORS, MAX_FRAME_BYTES, FrameError, Message, Receiver, Sender
 from paceline.messages.task import (
     HOST,
     Attached,
@@ -44,9 +44,9 @@ from paceline.messages.task import (
 )
 
 __all__ = [
+    "DECODE_ERRORS",
     "HOST",
     "MAX_FRAME_BYTES",
-    "UNREADABLE",
     "Attached",
     "Bound",
     "Busy",

@@ -1,4 +1,4 @@
-"""Messages between an agent and the controller: over the agent's stdin and stdout, never over a port.
+"""Messages between an agent and the controller, over the agent's stdin and stdout; an agent listens on no port.
 
 Times are nanoseconds of the sender's monotonic clock.
 """
@@ -11,7 +11,7 @@ from paceline.messages.framing import Message
 from paceline.messages.task import FromTask, ToTask
 
 Count = Annotated[int, msgspec.Meta(le=2**63 - 1)]
-"""An integer that fits into a parquet column. A larger one is refused when it arrives, not at the end of the run."""
+"""An integer that fits into a parquet column: a larger one is rejected on arrival, not at the end of the run."""
 
 
 class Hello(Message, frozen=True):
@@ -25,6 +25,8 @@ class Hello(Message, frozen=True):
 
 
 class Pong(Message, frozen=True):
+    """The answer to a Ping with the same `sequence`; `t_ns` is when the agent answered."""
+
     sequence: int
     t_ns: int
 
@@ -40,12 +42,14 @@ class TaskMessage(Message, frozen=True):
 
 
 class TaskExited(Message, frozen=True):
-    """`code` as in subprocess: negative is a signal. `oom` if the kernel killed it for memory."""
+    """The process of a task has ended."""
 
     task: str
     code: int
+    """The exit code as in subprocess: -N means that signal N ended the process."""
     t_ns: int
     oom: bool = False
+    """Whether the kernel killed the process because memory ran out."""
 
 
 class Records(Message, frozen=True):
@@ -56,36 +60,41 @@ class Records(Message, frozen=True):
 
 
 class Busy(Message, frozen=True):
-    """A task is busy with something that is no step (`what`: eval, checkpoint, wait), or with steps again (None)."""
+    """A task is busy with an `activity` outside of steps (eval, checkpoint, wait), or makes steps again (None)."""
 
     task: str
-    what: str | None
+    activity: str | None
 
 
 class Stacks(Message, frozen=True):
-    """Where a task's threads are, in faulthandler's words; empty if it did not answer. `state` is its process's."""
+    """The stacks of a task's threads, as faulthandler writes them; empty if the task did not respond."""
 
     task: str
     text: str
     state: str
+    """The state of the process as psutil names it (such as sleeping or stopped), or 'gone'."""
 
 
 class Log(Message, frozen=True):
+    """New text in the log of a task."""
+
     task: str
     text: bytes
 
 
 class TaskSample(msgspec.Struct, frozen=True, array_like=True):
+    """Counters of one task, its child processes included, since it started."""
+
     task: str
     cpu_s: float
     rss_bytes: Count
     threads: Count
     run_wait_s: float | None = None
-    """Seconds its threads were ready to run but waited for a core so far; None if the system does not say."""
+    """Seconds its threads were runnable but waited for a core; None if the system does not count it."""
 
 
 class LinkCount(msgspec.Struct, frozen=True, array_like=True):
-    """Counters since boot of one kind of interface."""
+    """Counters since boot, summed over the network interfaces of one kind (external or loopback)."""
 
     rx_bytes: Count = 0
     tx_bytes: Count = 0
@@ -94,7 +103,7 @@ class LinkCount(msgspec.Struct, frozen=True, array_like=True):
 
 
 class HostSample(msgspec.Struct, frozen=True, array_like=True):
-    """Cumulative counters of one host at one moment; rates are made later, from differences."""
+    """Cumulative counters of one host at one moment; rates are computed later from the differences."""
 
     t_ns: Count
     cpu_s: float
@@ -118,12 +127,14 @@ FromAgent = Hello | Pong | TaskStarted | TaskMessage | TaskExited | Records | Bu
 
 
 class Setup(Message, frozen=True):
-    """First message to an agent: where it may put files, and how often to sample."""
+    """First message to an agent."""
 
     spool: str
+    """The directory for the agent's files: step records, logs and stacks of its tasks."""
     sample_hz: float
+    """Samples of the host per second; 0 means none."""
     lease_s: float = 0.0
-    """The agent ends itself if it hears nothing for so long; 0: only if its stdin closes."""
+    """The agent exits after this many seconds without a message; 0 means that it exits only when its stdin closes."""
 
 
 class Ping(Message, frozen=True):
@@ -133,7 +144,9 @@ class Ping(Message, frozen=True):
 class StartTask(Message, frozen=True):
     task: str
     job: msgspec.Raw
+    """What the task is to do: a train.context.Job, or a task.link_probe.LinkOrder if `kind` is link."""
     env: dict[str, str]
+    """Environment variables for the task, in addition to those of the agent."""
     kind: Literal["train", "link"] = "train"
 
 
@@ -143,12 +156,14 @@ class SendToTask(Message, frozen=True):
 
 
 class Signal(Message, frozen=True):
+    """Send the signal `number` to the process of a task."""
+
     task: str
     number: int
 
 
 class DumpStacks(Message, frozen=True):
-    """Have every task write down where its threads are."""
+    """Make every task write the stacks of its threads; a Stacks message per task is the answer."""
 
 
 ToAgent = Setup | Ping | StartTask | SendToTask | Signal | DumpStacks

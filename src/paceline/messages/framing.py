@@ -7,20 +7,22 @@ from typing import BinaryIO, Generic, TypeVar
 import msgspec
 
 MAX_FRAME_BYTES = 64 * 2**20
-_PIECE_BYTES = 2**20
+_READ_BYTES = 2**20
 _LENGTH = struct.Struct("<I")
+"""The prefix of each frame: the length of its body in bytes, 32 bits, little-endian."""
 
 M = TypeVar("M")
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What a decoder has to say of bytes that nobody encoded: wrong form, text that is none, lists in lists without end."""
+DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are not a valid message: wrong structure, text that is not UTF-8, nesting that is
+too deep."""
 
 
 class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Base of everything that crosses a pipe."""
+    """Base class of everything that is sent over a pipe."""
 
 
 class FrameError(Exception):
-    """Bytes on the pipe are not frames of ours."""
+    """Bytes on the pipe are not a valid frame, or a message is too large for one."""
 
 
 class Sender:
@@ -35,9 +37,9 @@ class Sender:
         self.send_raw(self._encoder.encode(message))
 
     def send_raw(self, body: bytes) -> None:
-        """A frame whose body is encoded already."""
+        """Send a frame whose body is encoded already."""
         if len(body) > MAX_FRAME_BYTES:
-            raise FrameError(f"a message of {len(body)} bytes is too large to send")
+            raise FrameError(f"a message of {len(body)} bytes is too large: at most {MAX_FRAME_BYTES} can be sent")
         with self._lock:
             self._stream.write(_LENGTH.pack(len(body)) + body)
             self._stream.flush()
@@ -51,27 +53,27 @@ class Receiver(Generic[M]):
         self._decoder: msgspec.msgpack.Decoder[M] = msgspec.msgpack.Decoder(kind)
 
     def receive(self) -> M | None:
-        """The next message; None when the other side closed the pipe (also in mid-frame)."""
-        head = self._read(_LENGTH.size)
-        if head is None:
+        """The next message; None when the other side has closed the pipe, also in the middle of a frame."""
+        prefix = self._read(_LENGTH.size)
+        if prefix is None:
             return None
-        (size,) = _LENGTH.unpack(head)
+        (size,) = _LENGTH.unpack(prefix)
         if size > MAX_FRAME_BYTES:
-            raise FrameError(f"a frame claims {size} bytes")
+            raise FrameError(f"a frame announces {size} bytes: at most {MAX_FRAME_BYTES} are allowed")
         body = self._read(size)
         if body is None:
             return None
         try:
             return self._decoder.decode(body)
-        except UNREADABLE as error:
+        except DECODE_ERRORS as error:
             raise FrameError(str(error)) from None
 
     def _read(self, size: int) -> bytes | None:
-        parts = bytearray()
-        while len(parts) < size:
-            # Piece by piece: room is made for what comes, not for what was announced.
-            part = self._stream.read(min(size - len(parts), _PIECE_BYTES))
-            if not part:
+        data = bytearray()
+        while len(data) < size:
+            # Read in chunks, so that memory grows with the bytes that arrive, not with the length announced.
+            chunk = self._stream.read(min(size - len(data), _READ_BYTES))
+            if not chunk:
                 return None
-            parts += part
-        return bytes(parts)
+            data += chunk
+        return bytes(data)

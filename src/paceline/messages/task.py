@@ -1,4 +1,4 @@
-"""Messages between a task and the controller. The agent of the task's host relays them.
+"""Messages between a task and the controller, relayed by the agent of the task's host.
 
 Times are nanoseconds of the sender's monotonic clock.
 """
@@ -9,73 +9,78 @@ from paceline.messages.framing import Message
 
 
 class Bound(Message, frozen=True):
-    """A task holds its ports and can be addressed by others."""
+    """A task has opened its ports, so that other tasks can connect to it."""
 
     addresses: dict[str, str]
+    """Purpose (such as parameters) -> address."""
 
 
 class Ready(Message, frozen=True):
-    """A task is connected and has everything compiled; it waits for Go."""
+    """A task is connected to its peers, has compiled its model and waits for Go."""
 
 
 class Finished(Message, frozen=True):
-    """A task did all it had to do. `outcome` is engine-neutral (see train.context.Outcome)."""
+    """A task has completed."""
 
     outcome: msgspec.Raw
+    """A train.context.Outcome, or a task.link_probe.LinkRate from a link probe."""
 
 
 class Failed(Message, frozen=True):
-    """A task ends with an error. `user_line` is the one line a user should see."""
+    """A task ends with an error. `user_line` is the one line that the user is shown."""
 
     user_line: str
     traceback: str
 
 
 class Disconnected(Message, frozen=True):
-    """A task cannot go on with its peers as they are: it has let go of them and waits to be given others."""
+    """A task has lost its peers, or has received Disconnect: it has closed its connections and waits for Reassign."""
 
     user_line: str
 
 
 class Attached(Message, frozen=True):
-    """A file a task leaves with the run: `name` is relative to the task's own folder."""
+    """A part of a file that a task adds to the run directory; parts of one file are sent in order."""
 
     kind: str
     name: str
+    """The path of the file, relative to the task's own folder."""
     data: bytes
     last: bool
+    """Whether this is the last part of the file."""
 
 
 HOST = "host"
-"""The purpose of an address that is only a host's own."""
+"""The purpose under which Peers contains the address of a task's host, without a port."""
 
 
 class Peers(Message, frozen=True):
-    """Addresses of all tasks, by task and purpose; HOST is among them."""
+    """Addresses of all tasks."""
 
     addresses: dict[str, dict[str, str]]
+    """Task -> purpose -> address; every task has one for the purpose HOST."""
 
 
 class Go(Message, frozen=True):
-    """All are ready: the clock starts now."""
+    """All tasks are ready: the training clock starts now."""
 
 
 class Halt(Message, frozen=True):
-    """Stop after the step under way and finish in good order."""
+    """Stop after the current step and finish with Finished, not with an error."""
 
 
 class Disconnect(Message, frozen=True):
-    """Let go of all peers and say so: some of them are gone."""
+    """Close the connections to all peers, some of which have ended, and answer with Disconnected."""
 
 
 class Reassign(Message, frozen=True):
-    """Begin again with new peers. `job` is what a process that begins now would be given."""
+    """Start again with new peers. `job` is what a new process of this task would be given."""
 
     job: msgspec.Raw
 
 
 class MayExit(Message, frozen=True):
-    """The agent has measured the task a last time: it may end. Only the agent says this."""
+    """The agent has measured the task for the last time, so the task may exit. Only the agent sends this."""
 
 
 FromTask = Bound | Ready | Finished | Failed | Disconnected | Attached

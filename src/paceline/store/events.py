@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from paceline.messages import UNREADABLE
+from paceline.messages import DECODE_ERRORS
 from paceline.store.paths import append_whole
 
 Event = dict[str, Any]
@@ -107,7 +107,7 @@ def well_formed(line: bytes) -> Event | None:
     try:
         found = {_RENAMED.get(name, name): value for name, value in msgspec.json.decode(line, type=Event).items()}
         msgspec.convert(found, _FORMS.get(str(found.get("event")), StoredEvent))
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return None
     return found
 

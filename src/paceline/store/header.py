@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from paceline.errors import SpecError, StoreError
-from paceline.messages import UNREADABLE
+from paceline.messages import DECODE_ERRORS
 from paceline.plan.layout import TaskPlace
 from paceline.plan.limits import HostLimits
 from paceline.spec.experiment import RunSpec
@@ -105,7 +105,7 @@ def read_header(run: str, event: Mapping[str, Any] | None) -> RunHeader:
     try:
         fields = upgraded(event)
         return msgspec.convert({**fields, "spec": _spec(fields["spec"])}, RunHeader)
-    except (SpecError, AttributeError, LookupError, TypeError, *UNREADABLE) as error:
+    except (SpecError, AttributeError, LookupError, TypeError, *DECODE_ERRORS) as error:
         raise StoreError(
             f"run {run} has an unreadable header ({error}): restore its events.jsonl, or delete the run"
         ) from None

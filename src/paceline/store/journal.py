@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from paceline.errors import StoreError
-from paceline.messages import UNREADABLE, Count, HostSample
+from paceline.messages import DECODE_ERRORS, Count, HostSample
 from paceline.store.paths import append_whole
 
 _FRAME = struct.Struct("<II")
@@ -89,7 +89,7 @@ def read(path: Path) -> Iterator[Entry]:
                 return
             try:
                 entry = decoder.decode(body)
-            except UNREADABLE:
+            except DECODE_ERRORS:
                 return
             if isinstance(entry, _OldTaskRecords):
                 what = f"{path.parent} was cut short under an older version of Paceline"

@@ -11,7 +11,7 @@ import msgspec
 import polars as pl
 
 from paceline.errors import StoreError
-from paceline.messages import UNREADABLE
+from paceline.messages import DECODE_ERRORS
 from paceline.store import result as results
 from paceline.store.checksums import verify_checksums
 from paceline.store.events import Event, StoredEvent, well_formed
@@ -76,7 +76,7 @@ class StoredRun:
             return results.decode(self.paths.result.read_bytes())
         except FileNotFoundError:
             return None
-        except (OSError, *UNREADABLE) as error:
+        except (OSError, *DECODE_ERRORS) as error:
             raise StoreError(f"{self.paths.result} is damaged: {error}") from None
 
     def write_result(self, result: Result) -> None:

@@ -1,4 +1,4 @@
-"""The process of one task: it runs an engine and always leaves an outcome or a traceback."""
+"""The process of one task: it runs an engine and always sends an outcome or a traceback before it exits."""
 
 import argparse
 import faulthandler
@@ -21,7 +21,7 @@ def main() -> None:
     arguments = _arguments()
     join_cgroups(arguments.cgroup)
     faulthandler.enable()
-    # Says where every thread is when the agent asks for it; works also while the main thread is stuck.
+    # Write the stacks of all threads when the agent sends the signal; this works even if the main thread is stuck.
     if DUMP_SIGNAL is not None:
         faulthandler.register(DUMP_SIGNAL, file=open(arguments.stacks, "ab"), all_threads=True)  # noqa: SIM115
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -34,7 +34,7 @@ def main() -> None:
         channel.failed(summarize_error(error), _traceback(error, channel))
         code = 1
     sys.stderr.flush()
-    # Not sys.exit: frameworks' own threads may hang in their clean-up, and all that matters is sent.
+    # Not sys.exit: threads of the framework may hang while they clean up, and everything that matters is sent already.
     os._exit(code)
 
 
@@ -47,30 +47,30 @@ def _run(channel: "Channel[Job]", records: Path) -> Outcome:
     from paceline.workloads.user_workload import user_examples
 
     job = channel.order
-    connections.watch(job.address, lambda address, silent_s: _cut_off(channel, address, silent_s))
-    found = workload(job.workload, job.size)
+    connections.watch(job.address, lambda address, silent_s: _fail_disconnected(channel, address, silent_s))
+    spec = workload(job.workload, job.size)
     context = TaskContext(
         job=job,
-        workload=found,
-        # One that an engine has to build itself is put here by it.
-        model=found.model or Model((1,), ()),
-        data=load(found.dataset, job.data, job.examples) if found.dataset else user_examples(found),
+        workload=spec,
+        # A workload with a model of the user's own has none yet: the engine builds it and replaces this placeholder.
+        model=spec.model or Model((1,), ()),
+        data=load(spec.dataset, job.data, job.examples) if spec.dataset else user_examples(spec),
         recorder=(Recorder if job.record else SilentRecorder)(records),
         rendezvous=channel,
     )
     return ENGINES[job.engine].run(job.role, context)
 
 
-def _cut_off(channel: "Channel[Job]", address: str, silent_s: float) -> None:
-    """The main thread waits for an answer that will not come."""
-    line = f"lost the connection to {channel.names_at(address)}: {address} has not answered for {silent_s:.0f} s"
+def _fail_disconnected(channel: "Channel[Job]", address: str, silent_s: float) -> None:
+    """End this process with an error: the main thread waits for an answer that will not come."""
+    line = f"lost the connection to {channel.tasks_at(address)}: {address} has not answered for {silent_s:.0f} s"
     logging.getLogger("paceline").error("%s", line)
     channel.failed(line, "")
     os._exit(1)
 
 
 def _traceback(error: BaseException, channel: "Channel[Job]") -> str:
-    """Of a user's own code, from where it comes in: what is above is ours."""
+    """The traceback; for a user's own workload only the part that starts in the user's code."""
     from paceline.workloads.user_workload import is_user_workload, users_part, where_code_is
 
     name = channel.order.workload

@@ -1,4 +1,4 @@
-"""A task's line to the controller, relayed by its agent over this process's stdin and stdout."""
+"""A task's connection to the controller: messages over stdin and stdout of this process, relayed by the agent."""
 
 import os
 import threading
@@ -28,117 +28,121 @@ from paceline.messages import (
 )
 
 Order = TypeVar("Order", bound=msgspec.Struct)
+"""What this process is to do: a Job or a LinkOrder."""
 _CHUNK_BYTES = 4 * 2**20
-_DISMISSAL_DEADLINE_S = 1.0
+_MAY_EXIT_TIMEOUT_S = 1.0
+"""How long to wait for the agent's last measurement; the result is sent already, so the task exits without it then."""
 EXIT_ORPHANED = 70
+"""The exit code of a task whose agent has closed the pipe."""
 
 
 class Channel(Generic[Order]):
-    """Implements Rendezvous. When the pipe closes, the run is over and this process ends at once."""
+    """Implements train.context.Rendezvous. When the pipe closes, the run is over and this process exits at once."""
 
-    def __init__(self, stdin: BinaryIO, stdout: BinaryIO, order: type[Order]) -> None:
+    def __init__(self, stdin: BinaryIO, stdout: BinaryIO, order_type: type[Order]) -> None:
         self.halted, self.recalled = threading.Event(), threading.Event()
         self._sender = Sender(stdout)
-        self._order = Receiver[Order](stdin, order).receive()
-        self._hears = Receiver[ToTask](stdin, ToTask)
+        self._order = Receiver[Order](stdin, order_type).receive()
+        self._receiver = Receiver[ToTask](stdin, ToTask)
         self._peers: dict[str, dict[str, str]] = {}
-        self._introduced, self._opened, self._dismissed = threading.Event(), threading.Event(), threading.Event()
-        self._met = False
-        self._order_type = order
-        self._regrouped = threading.Event()
-        threading.Thread(target=self._listen, name="channel", daemon=True).start()
+        self._has_peers, self._may_start, self._may_exit = threading.Event(), threading.Event(), threading.Event()
+        self._bound_sent = False
+        self._order_type = order_type
+        self._reassigned = threading.Event()
+        threading.Thread(target=self._receive_messages, name="channel", daemon=True).start()
 
     @classmethod
-    def take_over_stdio(cls, order: type[Order]) -> "Channel[Order]":
-        """Keep stdin and stdout for the channel: what frameworks print goes to stderr, the task's log."""
+    def take_over_stdio(cls, order_type: type[Order]) -> "Channel[Order]":
+        """A channel on this process's stdin and stdout; what frameworks print goes to stderr, the task's log."""
         stdin, stdout = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(2, 1)
-        return cls(stdin, stdout, order)
+        return cls(stdin, stdout, order_type)
 
     @property
     def order(self) -> Order:
-        """What this process is to do."""
+        """What this process is to do; exits if the pipe was closed before it arrived."""
         if self._order is None:
             os._exit(EXIT_ORPHANED)
         return self._order
 
     def meet(self, addresses: dict[str, str]) -> dict[str, dict[str, str]]:
-        self._met = True
-        self._say(Bound(addresses))
-        self._wait(self._introduced)
+        self._bound_sent = True
+        self._send(Bound(addresses))
+        self._wait(self._has_peers)
         return self._peers
 
-    def names_at(self, address: str) -> str:
-        """The tasks on the host of that address, as far as they are known."""
+    def tasks_at(self, address: str) -> str:
+        """The names of the tasks on the host with this address, or 'another host' if they are not known yet."""
         names = [task for task, addresses in self._peers.items() if addresses.get(HOST) == address]
         return " and ".join(names) or "another host"
 
     def start_together(self) -> None:
-        if not self._met:
+        if not self._bound_sent:
             self.meet({})
-        self._say(Ready())
-        self._wait(self._opened)
+        self._send(Ready())
+        self._wait(self._may_start)
 
     def regroup(self, why: str) -> Order:
-        self._say(Disconnected(why))
-        self._regrouped.wait()
-        self._regrouped.clear()
+        self._send(Disconnected(why))
+        self._reassigned.wait()
+        self._reassigned.clear()
         if self.halted.is_set():
             raise RunError(why)
         return self.order
 
     def attach(self, kind: str, name: str, data: bytes) -> None:
         for start in range(0, max(len(data), 1), _CHUNK_BYTES):
-            part = data[start : start + _CHUNK_BYTES]
-            self._say(Attached(kind, name, part, last=start + _CHUNK_BYTES >= len(data)))
+            chunk = data[start : start + _CHUNK_BYTES]
+            self._send(Attached(kind, name, chunk, last=start + _CHUNK_BYTES >= len(data)))
 
     def finished(self, outcome: msgspec.Struct) -> None:
-        """The last word; when this returns, the agent has seen all it wanted of this process."""
-        self._say(Finished(msgspec.Raw(msgspec.msgpack.encode(outcome))))
-        self._dismissed.wait(_DISMISSAL_DEADLINE_S)
+        """Send the result. When this returns, the agent has measured this process for the last time."""
+        self._send(Finished(msgspec.Raw(msgspec.msgpack.encode(outcome))))
+        self._may_exit.wait(_MAY_EXIT_TIMEOUT_S)
 
     def failed(self, user_line: str, traceback: str) -> None:
-        """The last word, of a task that could not do what it had to."""
-        self._say(Failed(user_line, traceback))
-        self._dismissed.wait(_DISMISSAL_DEADLINE_S)
+        """Send the error that ends this task; returns like `finished`."""
+        self._send(Failed(user_line, traceback))
+        self._may_exit.wait(_MAY_EXIT_TIMEOUT_S)
 
     def _wait(self, event: threading.Event) -> None:
         event.wait()
         if self.recalled.is_set():
-            raise PeersGone("recalled before it began")
+            raise PeersGone("the controller asked this task to disconnect before training began")
 
-    def _begin_again(self, job: bytes) -> None:
+    def _start_again(self, job: bytes) -> None:
         self._order = msgspec.msgpack.decode(job, type=self._order_type)
-        self._met = False
-        for event in (self.recalled, self._introduced, self._opened):
+        self._bound_sent = False
+        for event in (self.recalled, self._has_peers, self._may_start):
             event.clear()
-        self._regrouped.set()
+        self._reassigned.set()
 
-    def _say(self, message: Message) -> None:
+    def _send(self, message: Message) -> None:
         try:
             self._sender.send(message)
         except OSError:
             os._exit(EXIT_ORPHANED)
 
-    def _listen(self) -> None:
+    def _receive_messages(self) -> None:
         try:
-            while message := self._hears.receive():
+            while message := self._receiver.receive():
                 match message:
                     case Peers(addresses):
                         self._peers = addresses
-                        self._introduced.set()
+                        self._has_peers.set()
                     case Go():
-                        self._opened.set()
+                        self._may_start.set()
                     case Halt():
                         self.halted.set()
-                        self._regrouped.set()  # For one who waits for peers, that is the end.
+                        self._reassigned.set()  # Wakes up `regroup`, which then fails: no new peers will come.
                     case Disconnect():
-                        for event in (self.recalled, self._introduced, self._opened):
+                        # Set the other events as well to wake up `_wait`, which then raises PeersGone.
+                        for event in (self.recalled, self._has_peers, self._may_start):
                             event.set()
                     case Reassign(job):
-                        self._begin_again(bytes(job))
+                        self._start_again(bytes(job))
                     case MayExit():
-                        self._dismissed.set()
+                        self._may_exit.set()
         finally:
             os._exit(EXIT_ORPHANED)

@@ -1,4 +1,7 @@
-"""The process that measures links: one on each host, in a ring. Each host sends to the next, one after the other."""
+"""The process that measures the network links between hosts, one process per host.
+
+The hosts form a ring: each sends to the next one, one host after the other, and the receiver measures the rate.
+"""
 
 import hmac
 import logging
@@ -15,24 +18,29 @@ from paceline.task.channel import Channel
 from paceline.task.lifeline import die_with_parent
 
 SEND_S = 0.5
+"""For how long each host sends, in seconds."""
 _SKIP_S = 0.1
-"""A connection takes a while to come up to speed, and a limited link lets the first bytes through at once."""
-_STRETCH_S = 0.1
+"""The first part of a transfer is not measured: TCP needs time to reach the full rate, and a rate limit lets a burst
+through at the start."""
+_WINDOW_S = 0.1
+"""The rate is measured over windows of at least this length."""
 _CHUNK = bytes(256 * 1024)
-_PATIENCE_S = 20.0
+_TIMEOUT_S = 20.0
 
 
 class LinkOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """What the link probe of one host is to do."""
+
     host: str
     address: str
     ring: tuple[str, ...]
     """All hosts, in the order in which they send."""
     token: str
-    """Known to this run's hosts only."""
+    """A secret that only the hosts of this run know; connections without it are closed."""
 
 
 class LinkRate(msgspec.Struct, frozen=True, kw_only=True):
-    """What came in from the host before."""
+    """The rate at which data arrived from the previous host in the ring."""
 
     sender: str
     receiver: str
@@ -57,22 +65,22 @@ def main() -> None:
 def _measure(channel: "Channel[LinkOrder]") -> LinkRate:
     order = channel.order
     with socket.create_server((order.address, 0)) as listener:
-        listener.settimeout(_PATIENCE_S)
+        listener.settimeout(_TIMEOUT_S)
         peers = channel.meet({"link": f"{order.address}:{listener.getsockname()[1]}"})
-        here = order.ring.index(order.host)
-        after, before = order.ring[(here + 1) % len(order.ring)], order.ring[here - 1]
-        # The first begins; everyone else's turn is when the one before is done.
-        if here == 0:
-            _send(peers[f"link-{after}"]["link"], order.token)
-        rate = _receive(listener, order.token)
-        if here > 0:
-            _send(peers[f"link-{after}"]["link"], order.token)
-    return LinkRate(sender=before, receiver=order.host, mb_s=rate)
+        position = order.ring.index(order.host)
+        next_host, previous_host = order.ring[(position + 1) % len(order.ring)], order.ring[position - 1]
+        # The first host sends at once; every other host sends when it has received everything from the previous one.
+        if position == 0:
+            _send(peers[f"link-{next_host}"]["link"], order.token)
+        mb_s = _receive(listener, order.token)
+        if position > 0:
+            _send(peers[f"link-{next_host}"]["link"], order.token)
+    return LinkRate(sender=previous_host, receiver=order.host, mb_s=mb_s)
 
 
 def _send(address: str, token: str) -> None:
     host, port = address.rsplit(":", 1)
-    with socket.create_connection((host, int(port)), timeout=_PATIENCE_S) as connection:
+    with socket.create_connection((host, int(port)), timeout=_TIMEOUT_S) as connection:
         connection.sendall(token.encode())
         end = time.monotonic() + SEND_S
         while time.monotonic() < end:
@@ -80,35 +88,39 @@ def _send(address: str, token: str) -> None:
 
 
 def _receive(listener: socket.socket, token: str) -> float:
-    """MB/s, in the best stretch after the first moments."""
+    """Accept the connection that knows the token; returns the best rate of its transfer in MB/s."""
     while True:
         connection, _ = listener.accept()
         with connection:
-            connection.settimeout(_PATIENCE_S)
+            connection.settimeout(_TIMEOUT_S)
             if hmac.compare_digest(connection.recv(len(token), socket.MSG_WAITALL), token.encode()):
-                return _rate_of(connection)
+                return _measure_rate(connection)
 
 
-def _rate_of(connection: socket.socket) -> float:
+def _measure_rate(connection: socket.socket) -> float:
+    """Read until the sender closes the connection; returns the best rate in MB/s."""
     buffer = bytearray(len(_CHUNK))
-    opened, total, seen = time.monotonic(), 0, [(0.0, 0)]
-    while got := connection.recv_into(buffer):
-        total += got
-        seen.append((time.monotonic() - opened, total))
-    return best_rate([point for point in seen if point[0] >= _SKIP_S] or seen) / 1e6
+    opened, total, progress = time.monotonic(), 0, [(0.0, 0)]
+    while received := connection.recv_into(buffer):
+        total += received
+        progress.append((time.monotonic() - opened, total))
+    return best_rate([point for point in progress if point[0] >= _SKIP_S] or progress) / 1e6
 
 
-def best_rate(seen: Sequence[tuple[float, int]]) -> float:
-    """Bytes a second in the fullest stretch; in all of it, if it is shorter. A link can carry what it once did, while
-    what holds it up for a moment (a connection that feels its way, a busy core) is not the link's."""
+def best_rate(progress: Sequence[tuple[float, int]]) -> float:
+    """Bytes per second in the best window of a transfer, or in all of it if it is shorter than a window.
+
+    `progress` is a list of (seconds, bytes received so far). The best window counts because the link has carried that
+    much; a slower moment may be due to TCP's search for the rate or to a busy core, not to the link.
+    """
     best, start = 0.0, 0
-    for end_s, total in seen:
-        while start + 1 < len(seen) and end_s - seen[start + 1][0] >= _STRETCH_S:
+    for end_s, total in progress:
+        while start + 1 < len(progress) and end_s - progress[start + 1][0] >= _WINDOW_S:
             start += 1
-        if end_s - seen[start][0] >= _STRETCH_S:
-            best = max(best, (total - seen[start][1]) / (end_s - seen[start][0]))
-    span = seen[-1][0] - seen[0][0]
-    return best or (seen[-1][1] - seen[0][1]) / max(span, 1e-9)
+        if end_s - progress[start][0] >= _WINDOW_S:
+            best = max(best, (total - progress[start][1]) / (end_s - progress[start][0]))
+    duration_s = progress[-1][0] - progress[0][0]
+    return best or (progress[-1][1] - progress[0][1]) / max(duration_s, 1e-9)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,25 @@
-"""What an error of a task comes to, in a line."""
+"""Summarizes the exception that ended a task as one line for the user."""
 
 import re
 
 from paceline.errors import PacelineError, one_line
 
-_LONGEST = 300
+_MAX_LENGTH = 300
 _NOISE = re.compile(
     r"Graph execution error:|\d+ root error\(s\) found|Detected at node .* defined at|File \".*\", line \d+|"
     r"<stack traces unavailable>|\[\[\{\{node|Original stack trace|\(\d+\) \w+:\s*$"
 )
-"""Lines that TensorFlow puts before and after what went wrong: where in the graph, with the code that made it."""
-_FUNCTION = re.compile(r"\{\{function_node \S+\}\}\s*")
-_TAIL = re.compile(r"\s*(\[\[\{\{node .*|\[Op:\w+\])\s*$")
+"""Lines that TensorFlow adds before and after the actual message: where in the graph the error was, and which code
+built that part of the graph."""
+_FUNCTION_NODE = re.compile(r"\{\{function_node \S+\}\}\s*")
+_OP_SUFFIX = re.compile(r"\s*(\[\[\{\{node .*|\[Op:\w+\])\s*$")
 
 
 def summarize_error(error: BaseException) -> str:
-    text = _FUNCTION.sub("", str(error))
+    """The message of the error without TensorFlow's graph locations; with the exception's type unless it is ours."""
+    text = _FUNCTION_NODE.sub("", str(error))
     if "Graph execution error" in text or "{{node" in text:
-        told = [_TAIL.sub("", line) for line in text.splitlines() if line.strip() and not _NOISE.match(line.strip())]
-        text = " ".join(told) or text
-    line = one_line(text)[:_LONGEST]
+        lines = [line for line in text.splitlines() if line.strip() and not _NOISE.match(line.strip())]
+        text = " ".join(_OP_SUFFIX.sub("", line) for line in lines) or text
+    line = one_line(text)[:_MAX_LENGTH]
     return line if isinstance(error, PacelineError) else f"{type(error).__name__}: {line}"
