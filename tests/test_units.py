@@ -1,10 +1,12 @@
+"""Parsing quantities with units, and formatting numbers."""
+
 import pytest
 
 from paceline import units
 from paceline.errors import SpecError
 
 
-def test_rates_and_durations() -> None:
+def test_rates_and_durations_are_parsed() -> None:
     assert units.bits_per_second("100mbit") == 100_000_000
     assert units.bits_per_second("1Gbit") == 10**9
     assert units.bits_per_second("15.5 kbit") == 15_500
@@ -12,12 +14,12 @@ def test_rates_and_durations() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "fast", "100", "100mb", "-1mbit", "0mbit", "1bit", "1000gbit"])
-def test_what_is_no_rate_is_refused(text: str) -> None:
+def test_an_invalid_rate_is_rejected(text: str) -> None:
     with pytest.raises(SpecError, match="bit"):
         units.bits_per_second(text)
 
 
-def test_numbers_for_people() -> None:
+def test_short_gives_three_significant_digits() -> None:
     assert [units.short(x) for x in (12345.6, 123.4, 12.34, 1.234, 0.01234, 0)] == [
         "12,346",
         "123",
@@ -29,17 +31,17 @@ def test_numbers_for_people() -> None:
 
 
 @pytest.mark.parametrize(("text", "fraction"), [("5%", 0.05), (" 2.5 % ", 0.025), ("0.05", 0.05), ("0", 0.0)])
-def test_fractions(text: str, fraction: float) -> None:
+def test_fractions_are_parsed(text: str, fraction: float) -> None:
     assert units.fraction(text) == pytest.approx(fraction)
 
 
 @pytest.mark.parametrize("text", ["", "%", "-5%", "five", "5%%", "1e-2"])
-def test_what_is_no_fraction_is_refused(text: str) -> None:
+def test_an_invalid_fraction_is_rejected(text: str) -> None:
     with pytest.raises(SpecError, match="5% or 0"):
         units.fraction(text)
 
 
-def test_decimals_are_as_many_as_asked_for() -> None:
+def test_decimals_gives_the_requested_digits() -> None:
     assert units.decimals(0.34399, 4) == "0.3440"
     assert units.decimals(51_000.0, 0) == "51,000"
     assert units.decimals(1234.5, None) == units.short(1234.5)

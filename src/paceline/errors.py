@@ -1,41 +1,41 @@
-"""Errors a user can cause or must know of.
+"""The exceptions that a user can cause or must know of; the text of each is one printable line.
 
 PacelineError
-├── UsageError        refused before anything started (exit 2): one line, what is wrong, what to do
-│   ├── SpecError     the request itself is malformed (UserCodeError: a user's own workload is)
+├── UsageError        the request was refused before anything started (exit code 2)
+│   ├── SpecError     the request itself is malformed (UserCodeError: the user's own workload cannot be loaded)
 │   ├── PlanError     the request is well-formed but cannot work
-│   ├── HostError     the hosts asked for cannot be had here
-│   ├── DataError     a data set is missing or not what it claims to be
+│   ├── HostError     the requested hosts are not available here
+│   ├── DataError     a data set is missing, or a file has the wrong content
 │   ├── StoreError    a run or its directory cannot be read or written
-│   └── MetricsError  live metrics cannot be served where they were asked for
-└── RunError          a run started and failed (exit 1)
-    └── PeersGone     a task's peers are gone: it cannot go on with them, but it could with others
+│   └── MetricsError  live metrics cannot be served at the requested address
+└── RunError          a run started and failed (exit code 1)
+    └── PeersGone     a task has lost its peers; it can continue only if it is given new ones
 """
 
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-_LONGEST_LINE = 1_000
+_MAX_LINE_LENGTH = 1_000
 
 
 def printable(text: str) -> str:
-    """The same with question marks for what a terminal might take for an order; ends of lines and tabs stay."""
-    return "".join(mark if mark.isprintable() or mark in "\n\t" else "?" for mark in text)
+    """The text with control characters, which a terminal could obey, replaced by '?'; line ends and tabs stay."""
+    return "".join(character if character.isprintable() or character in "\n\t" else "?" for character in text)
 
 
 def one_line(text: str) -> str:
-    """Text as one printable line that is not too long to read; what is left out of it is the middle."""
-    if len(text) > 2 * _LONGEST_LINE:
-        text = f"{text[:_LONGEST_LINE]}{text[-_LONGEST_LINE:]}"
+    """The text as one printable line; if it is too long, its middle is left out."""
+    if len(text) > 2 * _MAX_LINE_LENGTH:
+        text = f"{text[:_MAX_LINE_LENGTH]}{text[-_MAX_LINE_LENGTH:]}"
     line = " ".join(text.split())
-    if len(line) > _LONGEST_LINE:
-        half = _LONGEST_LINE // 2
+    if len(line) > _MAX_LINE_LENGTH:
+        half = _MAX_LINE_LENGTH // 2
         line = f"{line[:half]} … {line[-half:]}"
     return printable(line)
 
 
 class PacelineError(Exception):
-    """Base of everything Paceline raises on purpose. Its text is one printable line, whatever was quoted in it."""
+    """Base class of everything Paceline raises on purpose. Its text is one printable line, whatever text it quotes."""
 
     def __init__(self, line: str) -> None:
         super().__init__(one_line(line))
@@ -50,7 +50,7 @@ class SpecError(UsageError):
 
 
 class UserCodeError(SpecError):
-    """A user's own workload cannot be loaded; where that went wrong is worth more than a line."""
+    """A user's own workload cannot be loaded; `traceback` shows where in the user's code."""
 
     def __init__(self, line: str, traceback: str) -> None:
         super().__init__(line)
@@ -86,7 +86,7 @@ class PeersGone(RunError):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """One line for an unknown name: the nearest ones if any, else all of them."""
+    """The error line for an unknown name, with the most similar known names, or all of them if none is similar."""
     choices = sorted(known)
     near = get_close_matches(name, choices, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(choices)}"

@@ -1,4 +1,4 @@
-"""The layers to describe a model of one's own with: every engine can build them."""
+"""The layers with which a user describes a model that every engine can build."""
 
 from paceline.workloads.layers import (
     AveragePool,

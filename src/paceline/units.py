@@ -1,4 +1,4 @@
-"""Reading and writing quantities. MB is 10^6 bytes; rates on a link are decimal bits."""
+"""Parses quantities with units and formats numbers. MB is 10^6 bytes; link rates are in bits per second, k is 1000."""
 
 import re
 
@@ -11,6 +11,7 @@ MIN_LINK_BITS_S, MAX_LINK_BITS_S = 10**4, 10**11
 MIN_CPUS, MAX_CPUS = 0.01, 4096
 MAX_DELAY_S = 10.0
 MAX_SHARE = 1e6
+"""The largest fraction that is accepted: 1e6, written as 100000000%."""
 _SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
 
@@ -22,12 +23,12 @@ def bits_per_second(text: str) -> int:
         raise SpecError(f"link rate '{text}' is not understood: write e.g. 100mbit or 1gbit")
     rate = float(match[1]) * _SCALE[match[2].lower()]
     if not MIN_LINK_BITS_S <= rate <= MAX_LINK_BITS_S:
-        raise SpecError(f"link rate '{text}': must be from 10kbit to 100gbit")
+        raise SpecError(f"link rate '{text}' is out of range: must be from 10kbit to 100gbit")
     return round(rate)
 
 
 def rate_text(bits_s: int) -> str:
-    """100_000_000 -> `100mbit`: what `bits_per_second` reads as the same."""
+    """100_000_000 -> `100mbit`, the inverse of `bits_per_second`."""
     unit = next(unit for unit in ("g", "m", "k", "") if bits_s % _SCALE[unit] == 0)
     return f"{bits_s // _SCALE[unit]}{unit}bit"
 
@@ -41,37 +42,37 @@ def seconds(text: str) -> float:
 
 
 def delay(text: str) -> float:
-    """A duration for which a link may hold back what it carries."""
-    found = seconds(text)
-    if found > MAX_DELAY_S:
-        raise SpecError(f"latency '{text}': must be at most {MAX_DELAY_S:g}s")
-    return found
+    """The latency of a link in seconds: `5ms` -> 0.005."""
+    latency_s = seconds(text)
+    if latency_s > MAX_DELAY_S:
+        raise SpecError(f"latency '{text}' is too long: must be at most {MAX_DELAY_S:g}s")
+    return latency_s
 
 
 def cpus(text: str) -> float:
-    """`0.5` -> 0.5, a share of a core or some cores."""
+    """A number of cores, possibly less than one: `0.5` -> 0.5."""
     try:
-        found = float(text)
+        cores = float(text)
     except ValueError:
-        raise SpecError(f"cpus '{text}' is not understood: write e.g. 0.5") from None
-    if not MIN_CPUS <= found <= MAX_CPUS:
-        raise SpecError(f"cpus {text}: must be from {MIN_CPUS:g} to {MAX_CPUS}")
-    return found
+        raise SpecError(f"cpus '{text}' is not a number: write e.g. 0.5") from None
+    if not MIN_CPUS <= cores <= MAX_CPUS:
+        raise SpecError(f"cpus {text} is out of range: must be from {MIN_CPUS:g} to {MAX_CPUS}")
+    return cores
 
 
 def fraction(text: str) -> float:
-    """`5%` -> 0.05, and so is `0.05`."""
+    """`5%` -> 0.05, `0.05` -> 0.05."""
     match = _FRACTION.fullmatch(text.strip())
     if not match:
         raise SpecError(f"share '{text}' is not understood: write e.g. 5% or 0.05")
-    found = float(match[1]) / (100 if match[2] else 1)
-    if found > MAX_SHARE:
-        raise SpecError(f"share '{text}': must be at most {MAX_SHARE:g}, which is {MAX_SHARE:.0%}")
-    return found
+    share = float(match[1]) / (100 if match[2] else 1)
+    if share > MAX_SHARE:
+        raise SpecError(f"share '{text}' is too large: must be at most {MAX_SHARE:g}, which is {MAX_SHARE:.0%}")
+    return share
 
 
 def short(value: float) -> str:
-    """A number for people: three significant digits, thousands apart."""
+    """A number with about three significant digits and a comma between thousands; `-` for NaN."""
     if value != value:
         return "-"
     if abs(value) >= 100:
@@ -82,5 +83,5 @@ def short(value: float) -> str:
 
 
 def decimals(value: float, digits: int | None) -> str:
-    """With so many digits after the point, thousands apart; as `short` if that is left open."""
+    """A number with `digits` digits after the point and a comma between thousands; like `short` if `digits` is None."""
     return short(value) if digits is None else f"{value:,.{digits}f}"

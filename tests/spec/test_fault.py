@@ -69,7 +69,7 @@ def test_other_ways_to_say_it_are_understood(text: str, same: str) -> None:
         ("freeze w1 for 9999999s at 5s", "to 1000000s"),
         ("cut h1 at 5s", "for how long"),
         ("slow h1 at 5s", "to what; write e.g. slow h3 to 0.2 cpus"),
-        ("slow h1 to 0 cpus at 5s", "cpus 0: must be from 0.01"),
+        ("slow h1 to 0 cpus at 5s", "cpus 0 is out of range: must be from 0.01"),
         ("slow h1 to nan cpus at 5s", "must be from"),
         ("limit h1 to 10mb at 5s", "100mbit"),
         ("limit h1 to 1bit at 5s", "10kbit"),
