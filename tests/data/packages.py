@@ -1,4 +1,4 @@
-"""Packages as npm and Debian have them, made by tests, and an npm that hands them out."""
+"""npm and Debian packages made by tests, and a fake npm command that delivers them."""
 
 import io
 import lzma
@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-posix = pytest.mark.skipif(os.name != "posix", reason="the npm of this test is a script")
-GIVE = "into = sys.argv[sys.argv.index('--pack-destination') + 1]; shutil.copy({!r}, into)"
+posix = pytest.mark.skipif(os.name != "posix", reason="the fake npm is an executable script")
+COPY_ARCHIVE = "into = sys.argv[sys.argv.index('--pack-destination') + 1]; shutil.copy({!r}, into)"
 
 
-def tarred(members: dict[str, bytes]) -> bytes:
+def tar_archive(members: dict[str, bytes]) -> bytes:
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w") as archive:
         for name, data in members.items():
@@ -24,24 +24,24 @@ def tarred(members: dict[str, bytes]) -> bytes:
     return plain.getvalue()
 
 
-def package(path: Path, members: dict[str, bytes]) -> None:
-    """A .tar.gz of these members."""
+def write_package(path: Path, members: dict[str, bytes]) -> None:
+    """Write a .tar.gz with these members."""
     import gzip
 
-    path.write_bytes(gzip.compress(tarred(members), 1))
+    path.write_bytes(gzip.compress(tar_archive(members), 1))
 
 
-def debian(members: dict[str, bytes]) -> bytes:
-    """A .deb of these members."""
+def debian_archive(members: dict[str, bytes]) -> bytes:
+    """The content of a .deb with these members."""
     parts = {
         "debian-binary": b"2.0\n",
         "control.tar.xz": b"odd",
-        "data.tar.xz": lzma.compress(tarred(members), preset=0),
+        "data.tar.xz": lzma.compress(tar_archive(members), preset=0),
     }
-    return ar(parts)
+    return ar_archive(parts)
 
 
-def ar(parts: dict[str, bytes]) -> bytes:
+def ar_archive(parts: dict[str, bytes]) -> bytes:
     blocks = [b"!<arch>\n"]
     for name, data in parts.items():
         header = f"{name:<16}{0:<12}{0:<6}{0:<6}{'100644':<8}{len(data):<10}`\n".encode()
@@ -49,8 +49,8 @@ def ar(parts: dict[str, bytes]) -> bytes:
     return b"".join(blocks)
 
 
-def put_npm(directory: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """An npm of our own, alone on PATH."""
+def install_npm(directory: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Make a fake npm, which runs `script`, the only command on PATH."""
     directory.mkdir()
     npm = directory / "npm"
     npm.write_text(f"#!{sys.executable}\nimport shutil, sys\n{script}\n")

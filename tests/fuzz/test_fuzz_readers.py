@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data.packages import ar, debian, tarred
+from data.packages import ar_archive, debian_archive, tar_archive
 from fuzz.mutations import mutants, quick_and_thorough
 from paceline.data.archives import ar_member, extract, tar_members, unxz
 from paceline.data.cifar_sources import _records
@@ -132,7 +132,7 @@ def resealed(data: bytes, chance: random.Random) -> bytes:
 @quick_and_thorough(2_000)
 def test_any_bytes_are_an_archive_or_refused_in_time(cases: int) -> None:
     """Once a header of 512 bytes that claimed a member of many exabytes had tarfile read on for years."""
-    good = [tarred({"./one": b"1" * 600, "./two": b"2"}), *map(tar, (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT))]
+    good = [tar_archive({"./one": b"1" * 600, "./two": b"2"}), *map(tar, (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT))]
     chance, longest = random.Random(5), 0.0
     for number, data in enumerate(mutants(good, cases)):
         start = time.perf_counter()
@@ -145,7 +145,10 @@ def test_any_bytes_are_an_archive_or_refused_in_time(cases: int) -> None:
 
 @quick_and_thorough(300, 20_000)
 def test_any_bytes_are_a_package_or_refused(cases: int) -> None:
-    good = [debian({"./one": b"1" * 100}), ar({"data.tar.xz": lzma.compress(b"x" * 1000, preset=0), "odd": b"1"})]
+    good = [
+        debian_archive({"./one": b"1" * 100}),
+        ar_archive({"data.tar.xz": lzma.compress(b"x" * 1000, preset=0), "odd": b"1"}),
+    ]
     for data in mutants(good, cases):
         with suppress(DataError):
             plain = unxz(ar_member("a.deb", [data], "data.tar.xz"), 2**16)
@@ -157,7 +160,7 @@ def test_no_name_in_an_archive_becomes_a_name_on_disk(tmp_path: Path) -> None:
     names = ["../evil", "/tmp/paceline-evil", "a/../../evil", "./good"]
     link = tarfile.TarInfo("./link")
     link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
-    made = io.BytesIO(tarred(dict.fromkeys(names, b"data")))
+    made = io.BytesIO(tar_archive(dict.fromkeys(names, b"data")))
     inside = tmp_path / "inside"
     inside.mkdir()
     extract("x.tar", [made.getvalue()], {"./good": inside / "0.member", "../evil": inside / "1.member"})

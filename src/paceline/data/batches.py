@@ -1,8 +1,8 @@
-"""Which examples a worker takes at which step: one order for all engines and strategies.
+"""Which training examples a worker takes at which step; the order is the same for all engines and strategies.
 
 An epoch is a permutation of the training set drawn from the seed. It is cut into global batches of
-workers x batch examples, and worker i takes the i-th part of each. So n workers with batch b see, in
-one round, exactly what a single worker with batch n*b sees in one step.
+workers x batch examples, and worker i takes the i-th part of each. So n workers with batch b together take, at
+one step, exactly the examples that a single worker with batch n*b takes.
 """
 
 from typing import Any, NamedTuple, Protocol
@@ -15,64 +15,66 @@ Array = NDArray[Any]
 
 
 class Batch(NamedTuple):
-    """What a step is made of. Its arrays belong to whoever handed it out, and change with the next one."""
+    """The examples of one step. The stream owns the arrays and overwrites them with the next batch."""
 
     inputs: tuple[Array, ...]
-    """What the model takes, the examples along the first axis of each."""
+    """The inputs of the model; the first axis of each array is the examples."""
     target: Array
-    """What it should say: labels, mostly."""
+    """The expected output, usually labels."""
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):
-    """Which part of the training examples is a worker's."""
+    """Which training examples one worker takes."""
 
     batch: int
+    """Examples per step of this worker."""
     workers: int
     index: int
+    """The number of this worker, from 0."""
     seed: int
 
 
 class Stream(Protocol):
-    """One worker's batches. Any step may be asked for, but the next one is what it is made for."""
+    """The batches of one worker. Any step may be requested; the step after the last one is the fastest."""
 
     def at(self, step: int) -> Batch: ...
 
 
 class Examples(Protocol):
-    """Training and test data as a task sees it."""
+    """The training and test data of a task."""
 
     def stream(self, share: Share) -> Stream: ...
 
     def test(self) -> list[Batch]:
-        """All test examples, in pieces that a model can take at once."""
+        """All test examples, in batches small enough for one call of the model."""
         ...
 
 
 def epoch_order(examples: int, share: Share, epoch: int) -> NDArray[np.intp]:
-    """Row s is what the worker takes at step s of the epoch."""
+    """The indices of the examples that the worker takes; row s is step s of the epoch."""
     order = np.random.default_rng([share.seed, epoch]).permutation(examples)
     steps = examples // (share.batch * share.workers)
-    taken = order[: steps * share.batch * share.workers]
-    return np.ascontiguousarray(taken.reshape(steps, share.workers, share.batch)[:, share.index])
+    whole_batches = order[: steps * share.batch * share.workers]
+    return np.ascontiguousarray(whole_batches.reshape(steps, share.workers, share.batch)[:, share.index])
 
 
-class Order:
-    """The rows a worker takes, step after step and epoch after epoch."""
+class ExampleOrder:
+    """The indices of the examples that one worker takes at each step, over all epochs."""
 
     def __init__(self, examples: int, share: Share) -> None:
         self._examples, self._share = examples, share
-        self._steps = examples // (share.batch * share.workers)
+        self._steps_per_epoch = examples // (share.batch * share.workers)
         self._epoch = -1
-        self._rows = np.empty((0, share.batch), np.intp)
+        self._indices = np.empty((0, share.batch), np.intp)
 
     def at(self, step: int) -> NDArray[np.intp]:
-        epoch, row = divmod(step, self._steps)
+        epoch, row = divmod(step, self._steps_per_epoch)
         if epoch != self._epoch:
-            self._rows = epoch_order(self._examples, self._share, epoch)
+            self._indices = epoch_order(self._examples, self._share, epoch)
             self._epoch = epoch
-        chosen: NDArray[np.intp] = self._rows[row]
-        return chosen
+        indices: NDArray[np.intp] = self._indices[row]
+        return indices
 
     def epoch(self, step: int) -> int:
-        """How often the examples were gone through before that step."""
-        return step // self._steps
+        """The epoch of a step, from 0."""
+        return step // self._steps_per_epoch

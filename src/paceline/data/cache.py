@@ -1,4 +1,4 @@
-"""Where data files live, and whether what lies there is what it should be."""
+"""Finds data files in the user's data directory or the cache, and checks their size and SHA-256."""
 
 import os
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from paceline.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
-    """A plain file by name and content, whoever brings it."""
+class PinnedFile:
+    """The name and expected content of an uncompressed data file, wherever it comes from."""
 
     name: str
-    """in the data directory; with a folder where the original name is not telling enough"""
+    """The path in the data directory; it has a folder where the original file name alone would be ambiguous."""
     size: int
     sha256: str | None
-    """None: drawn on this machine, so only the size is known beforehand"""
+    """None for a file that is generated on this machine: only its size is known beforehand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,69 +23,74 @@ class FileSet:
     """Files that are fetched together, under one lock."""
 
     name: str
-    files: tuple[Pinned, ...]
+    files: tuple[PinnedFile, ...]
 
 
 def user_dir() -> Path | None:
-    """The directory the user named in $PACELINE_DATA."""
-    named = os.environ.get("PACELINE_DATA")
-    if not named:
+    """The directory in $PACELINE_DATA, or None if it is not set."""
+    value = os.environ.get("PACELINE_DATA")
+    if not value:
         return None
-    path = Path(os.path.expanduser(named)).absolute()
+    path = Path(os.path.expanduser(value)).absolute()
     if os.path.isfile(path):
         raise DataError(f"PACELINE_DATA must be a directory: {path} is a file")
     return path
 
 
 def directories() -> list[Path]:
-    """Where files are looked for, in order; the last is where new ones go."""
+    """The directories to search, in order; new files are stored in the last one."""
     user = user_dir()
     if user is None:
-        return [_own_dir()]
+        return [_cache_dir()]
     if _can_write(user):
         return [user]
     if not os.path.isdir(user):
-        raise DataError(f"PACELINE_DATA names {user}, which does not exist and cannot be made")
-    return [user, _own_dir()]  # read-only: what is there is used, what is missing goes to our own
+        raise DataError(
+            f"PACELINE_DATA names {user}, which does not exist and cannot be created: choose another directory"
+        )
+    return [user, _cache_dir()]  # The user's directory is read-only, so missing files are stored in our own.
 
 
-def find(file: Pinned, *, hashed: bool = True) -> Path | None:
-    """The file, if it is there and right; a wrong one in the user's own directory is an error."""
+def find(file: PinnedFile, *, check_hash: bool = True) -> Path | None:
+    """The path of the file, or None if no directory has the right one.
+
+    A file with the wrong content in the user's directory is an error. Without `check_hash` only the size is checked.
+    """
     user = user_dir()
     for directory in directories():
         path = directory / file.name
-        if not os.path.isfile(path):  # unlike Path's, no error where we may not look
+        if not os.path.isfile(path):  # Unlike Path.is_file, this is no error in a directory we may not read.
             continue
-        wrong = mismatch(path, file, hashed=hashed)
-        if wrong is None:
+        problem = mismatch(path, file, check_hash=check_hash)
+        if problem is None:
             return path
         if directory == user:
-            raise DataError(f"{wrong}: remove the file, or point PACELINE_DATA elsewhere")
+            raise DataError(f"{problem}: remove the file, or set PACELINE_DATA to another directory")
     return None
 
 
-def find_all(wanted: FileSet) -> list[Path] | None:
-    """Every file of the set by name and size, or nothing."""
-    paths = [path for file in wanted.files if (path := find(file, hashed=False))]
-    return paths if len(paths) == len(wanted.files) else None
+def find_all(file_set: FileSet) -> list[Path] | None:
+    """The paths of all files of the set, checked by size only; None if one is missing."""
+    paths = [path for file in file_set.files if (path := find(file, check_hash=False))]
+    return paths if len(paths) == len(file_set.files) else None
 
 
-def hash_mismatch(where: str, expected: str, found: str) -> str:
-    """One line for a file that is not what it claims to be."""
-    return f"{where} is not the file expected: SHA-256 must be {expected}, is {found}"
+def hash_mismatch(label: str, expected: str, actual: str) -> str:
+    """The error line for a file with the wrong content."""
+    return f"{label} is not the file expected: SHA-256 must be {expected}, is {actual}"
 
 
-def mismatch(path: Path, file: Pinned, *, hashed: bool = True, called: str | None = None) -> str | None:
-    """What is wrong with the file at a path, if anything; `called` is for who has named the path already."""
-    called = called or str(path)
+def mismatch(path: Path, file: PinnedFile, *, check_hash: bool = True, label: str | None = None) -> str | None:
+    """What is wrong with the file at `path`, or None; `label` names it in the message instead of the path."""
+    label = label or str(path)
     try:
-        if hashed and file.sha256 is not None:
-            found = _sha256(path)
-            return None if found == file.sha256 else hash_mismatch(called, file.sha256, found)
+        if check_hash and file.sha256 is not None:
+            actual = _sha256(path)
+            return None if actual == file.sha256 else hash_mismatch(label, file.sha256, actual)
         size = path.stat().st_size
-    except OSError as why:
-        raise DataError(f"cannot read {path}: {why.strerror}") from None
-    return None if size == file.size else f"{called} must have {file.size} bytes, has {size}"
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
+    return None if size == file.size else f"{label} must have {file.size} bytes, has {size}"
 
 
 def _sha256(path: Path) -> str:
@@ -95,7 +100,7 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(content, "sha256").hexdigest()
 
 
-def _own_dir() -> Path:
+def _cache_dir() -> Path:
     from platformdirs import user_cache_dir
 
     return Path(user_cache_dir("paceline")) / "data"

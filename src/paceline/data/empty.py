@@ -1,4 +1,4 @@
-"""No data at all, for workloads that compute and do not train."""
+"""The empty data set, for workloads that compute something but do not train."""
 
 import numpy as np
 
@@ -12,11 +12,11 @@ def ensure() -> PreparedData:
     return PreparedData(paths=(), source="none", synthetic=True)
 
 
-def find_ready() -> PreparedData:
+def find_prepared() -> PreparedData:
     return ensure()
 
 
-def load(examples: int | None = None, ready: PreparedData | None = None) -> "EmptyDataset":
+def load(examples: int | None = None, prepared: PreparedData | None = None) -> "EmptyDataset":
     return EmptyDataset()
 
 

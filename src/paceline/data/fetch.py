@@ -1,4 +1,4 @@
-"""Fetching by one process while the others wait: lock, look again, fetch, verify, rename."""
+"""Fetches data files in one process while others wait: lock, check again, fetch, verify, rename."""
 
 import json
 import os
@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from paceline.data.cache import FileSet, Pinned, directories, find, hash_mismatch
+from paceline.data.cache import FileSet, PinnedFile, directories, find, hash_mismatch
 from paceline.errors import DataError
 
-LOCK_S = 900.0  # longer than every source together may take
-_REASON_LENGTH = 200
+LOCK_TIMEOUT_S = 900.0
+"""Longer than all sources together may take."""
+_MAX_REASON_LENGTH = 200
 
-Offer = Generator[tuple[Pinned, Iterable[bytes]], None, None]
+Offer = Generator[tuple[PinnedFile, Iterable[bytes]], None, None]
+"""The files that a source has, each with its uncompressed content in chunks."""
 
 
 class Unavailable(DataError):
@@ -25,49 +27,55 @@ class Unavailable(DataError):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One place to get files from; what it raises ends it, and the next source is asked for the rest."""
+    """A place to get files from. If it raises an error, the next source is tried for the files still missing."""
 
     label: str
-    offer: Callable[[Sequence[Pinned], Path], Offer]
-    """(files wanted, a scratch directory) -> each file it has, with its plain bytes"""
-    users_own: bool = False
-    """a bad file of the user's is an error, not a reason to look elsewhere"""
+    """Names the source in messages."""
+    offer: Callable[[Sequence[PinnedFile], Path], Offer]
+    """(requested files, a scratch directory) -> the requested files that the source has."""
+    user_provided: bool = False
+    """The user put it there: a wrong file is then an error and not a reason to try the next source."""
 
 
-def fetch_once(wanted: FileSet, sources: Sequence[Source]) -> list[Path]:
-    """Every file of the set, verified; at most one process fetches, and a killed one is taken over from."""
-    asked_ns = time.time_ns()
-    if not _missing(wanted):
-        return _paths(wanted)
+def fetch_once(file_set: FileSet, sources: Sequence[Source]) -> list[Path]:
+    """The paths of all files of the set, verified.
+
+    At most one process fetches at a time; if it is killed, a waiting process takes over.
+    """
+    requested_ns = time.time_ns()
+    if not _missing(file_set):
+        return _paths(file_set)
     directory = directories()[-1]
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with _locked(directory / f".{wanted.name}.lock"):
-            if missing := _missing(wanted):
-                _refuse_if_just_tried(wanted, sources, asked_ns)
-                _fetch(wanted, missing, sources, directory)
-            _failure_file(wanted).unlink(missing_ok=True)
-    except OSError as why:
-        raise DataError(f"cannot keep data in {directory} ({why.strerror or why}): set PACELINE_DATA") from None
-    return _paths(wanted)
+        with _locked(directory / f".{file_set.name}.lock"):
+            if missing := _missing(file_set):
+                _fail_if_just_tried(file_set, sources, requested_ns)
+                _fetch(file_set, missing, sources, directory)
+            _failure_file(file_set).unlink(missing_ok=True)
+    except OSError as error:
+        raise DataError(
+            f"cannot store data in {directory} ({error.strerror or error}): set PACELINE_DATA to a writable directory"
+        ) from None
+    return _paths(file_set)
 
 
-def why_unavailable(wanted: FileSet) -> str | None:
+def failure_reason(file_set: FileSet) -> str | None:
     """Why the last attempt to fetch the set failed, if it did."""
     try:
-        return str(json.loads(_failure_file(wanted).read_bytes())["reason"])
+        return str(json.loads(_failure_file(file_set).read_bytes())["reason"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _missing(wanted: FileSet) -> list[Pinned]:
-    return [file for file in wanted.files if find(file) is None]
+def _missing(file_set: FileSet) -> list[PinnedFile]:
+    return [file for file in file_set.files if find(file) is None]
 
 
-def _paths(wanted: FileSet) -> list[Path]:
-    paths = [find(file, hashed=False) for file in wanted.files]
+def _paths(file_set: FileSet) -> list[Path]:
+    paths = [find(file, check_hash=False) for file in file_set.files]
     if not all(paths):
-        raise DataError(f"files of {wanted.name} vanished from {directories()[-1]} while being fetched")
+        raise DataError(f"files of {file_set.name} disappeared from {directories()[-1]} during the fetch: run again")
     return [path for path in paths if path is not None]
 
 
@@ -76,38 +84,41 @@ def _locked(path: Path) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     try:
-        with FileLock(path, timeout=LOCK_S):  # the system frees it when its holder dies
+        with FileLock(path, timeout=LOCK_TIMEOUT_S):  # The system releases it when its owner dies.
             yield
     except Timeout:
-        raise DataError(f"another process has held {path} for {LOCK_S:.0f} s: is it stuck?") from None
+        raise DataError(
+            f"another process has held the lock {path} for {LOCK_TIMEOUT_S:.0f} s: end it if it is stuck"
+        ) from None
 
 
-def _fetch(wanted: FileSet, missing: list[Pinned], sources: Sequence[Source], directory: Path) -> None:
-    for left_behind in directory.glob(f".{wanted.name}.fetch-*"):
-        shutil.rmtree(left_behind, ignore_errors=True)  # we hold the lock: its owner was killed
+def _fetch(file_set: FileSet, missing: list[PinnedFile], sources: Sequence[Source], directory: Path) -> None:
+    for leftover in directory.glob(f".{file_set.name}.fetch-*"):
+        shutil.rmtree(leftover, ignore_errors=True)  # We hold the lock, so the process that made it was killed.
     for file in missing:
-        (directory / file.name).unlink(missing_ok=True)  # ours, and damaged: `load` must not take it for good
+        # A file of this name in our cache is damaged; remove it, since `load` checks only its size.
+        (directory / file.name).unlink(missing_ok=True)
     failures: list[str] = []
-    with TemporaryDirectory(prefix=f".{wanted.name}.fetch-", dir=directory, ignore_cleanup_errors=True) as temp:
+    with TemporaryDirectory(prefix=f".{file_set.name}.fetch-", dir=directory, ignore_cleanup_errors=True) as temp:
         for source in sources:
             try:
                 with closing(source.offer(tuple(missing), Path(temp))) as offer:
                     for file, chunks in offer:
                         store(file, chunks, Path(temp), directory)
                         missing.remove(file)
-            except (OSError, DataError) as why:
-                if source.users_own:
-                    raise DataError(f"{source.label}: {_one_line(why)}") from None
-                failures.append(f"{source.label}: {_one_line(why)}")
+            except (OSError, DataError) as error:
+                if source.user_provided:
+                    raise DataError(f"{source.label}: {_one_line(error)}") from None
+                failures.append(f"{source.label}: {_one_line(error)}")
             if not missing:
                 return
-    reason = "; ".join(failures) or "no source had it"
-    _remember_failure(wanted, sources, reason, directory)
+    reason = "; ".join(failures) or "no source has it"
+    _record_failure(file_set, sources, reason, directory)
     raise Unavailable(reason)
 
 
-def store(file: Pinned, chunks: Iterable[bytes], scratch: Path, directory: Path) -> Path:
-    """Puts a file under its name, once it is whole and right."""
+def store(file: PinnedFile, chunks: Iterable[bytes], scratch: Path, directory: Path) -> Path:
+    """Write a file to the scratch directory, verify it and then rename it to its place in `directory`."""
     import hashlib
 
     digest, size = hashlib.sha256(), 0
@@ -131,29 +142,32 @@ def store(file: Pinned, chunks: Iterable[bytes], scratch: Path, directory: Path)
     return final
 
 
-def _failure_file(wanted: FileSet) -> Path:
-    return directories()[-1] / f".{wanted.name}.unavailable.json"
+def _failure_file(file_set: FileSet) -> Path:
+    return directories()[-1] / f".{file_set.name}.unavailable.json"
 
 
-def _remember_failure(wanted: FileSet, sources: Sequence[Source], reason: str, directory: Path) -> None:
+def _record_failure(file_set: FileSet, sources: Sequence[Source], reason: str, directory: Path) -> None:
     tried = [source.label for source in sources]
     record = {"tried": tried, "reason": reason, "at_ns": time.time_ns()}
-    temporary = directory / f".{wanted.name}.unavailable.part"  # under the lock: nobody else writes it
+    temporary = directory / f".{file_set.name}.unavailable.part"  # We hold the lock, so no one else writes it.
     temporary.write_text(json.dumps(record))
-    os.replace(temporary, _failure_file(wanted))
+    os.replace(temporary, _failure_file(file_set))
 
 
-def _refuse_if_just_tried(wanted: FileSet, sources: Sequence[Source], asked_ns: int) -> None:
-    """Eight processes must not wait out eight timeouts: what failed while we waited for the lock has failed."""
+def _fail_if_just_tried(file_set: FileSet, sources: Sequence[Source], requested_ns: int) -> None:
+    """Fail if another process has tried the same sources in vain while this one waited for the lock.
+
+    Otherwise eight waiting processes would wait for eight timeouts, one after the other.
+    """
     try:
-        record = json.loads(_failure_file(wanted).read_bytes())
-        same = record["tried"] == [source.label for source in sources]
-        while_we_waited, reason = record["at_ns"] >= asked_ns, str(record["reason"])
+        record = json.loads(_failure_file(file_set).read_bytes())
+        same_sources = record["tried"] == [source.label for source in sources]
+        while_waiting, reason = record["at_ns"] >= requested_ns, str(record["reason"])
     except (OSError, ValueError, KeyError, TypeError):
         return
-    if same and while_we_waited:
+    if same_sources and while_waiting:
         raise Unavailable(reason)
 
 
-def _one_line(why: Exception) -> str:
-    return " ".join(str(why).split())[:_REASON_LENGTH]
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:_MAX_REASON_LENGTH]

@@ -1,7 +1,7 @@
-"""Pictures of ImageNet's shape and number, made up: for throughput, where only the shapes count.
+"""Synthetic pictures with the size and number of ImageNet's, for measuring throughput, where only the shapes matter.
 
-A pool of a few pictures in memory, each in a few tints, gives 1,000 classes; an example is a crop of its class's
-picture. So every label can be learned, and nothing has to be read from disk.
+A pool of 200 pictures in memory, each in 5 tints, gives 1,000 classes; an example is a crop of the picture of its
+class. So every label can be learned, and nothing has to be read from disk.
 """
 
 from functools import cached_property
@@ -9,21 +9,25 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from paceline.data.batches import Batch, Order, Share
+from paceline.data.batches import Batch, ExampleOrder, Share
 from paceline.data.dataset import PreparedData, check_examples
-from paceline.data.hashing import bits, key, quarters
-from paceline.data.images import Labels, cut
+from paceline.data.hashing import as_uint16, make_key, random_bits
+from paceline.data.images import Labels, split_test_set
 
 SIDE, CHANNELS, CLASSES = 224, 3, 1_000
-TRAINING, TEST = 1_281_167, 128  # a test picture is 0.6 MB of floats, held for the whole run
+TRAINING, TEST = 1_281_167, 128
+"""The number of examples. Few for testing: each is 0.6 MB of floats, kept in memory for the whole run."""
 
 _POOL = 200
-_UNCROPPED = 256  # 200 x 256 x 256 x 3 bytes: 39 MB
+"""Pictures in the pool: 200 x 256 x 256 x 3 bytes are 39 MB."""
+_POOL_SIDE = 256
 _TINTS = np.array(
     [[1.0, 1.0, 1.0], [1.0, 0.6, 0.3], [0.3, 1.0, 0.6], [0.6, 0.3, 1.0], [0.5, 0.5, 0.5]], np.float32
 )  # fmt: skip
-_COARSE = 8  # a picture is this many random colours each way, blurred into each other, and grain
-_GRAIN = 40
+_COARSE = 8
+"""A picture of the pool is interpolated from this many random colours in each direction, plus noise."""
+_NOISE = 40
+"""The noise adds fewer than this many of 256 levels."""
 _SEED = 1
 
 Pool = NDArray[np.uint8]
@@ -34,11 +38,11 @@ def ensure() -> PreparedData:
     return PreparedData(paths=(), source="synthetic pictures of ImageNet's shape", synthetic=True)
 
 
-def find_ready() -> PreparedData:
+def find_prepared() -> PreparedData:
     return ensure()
 
 
-def load(examples: int | None = None, ready: PreparedData | None = None) -> "SyntheticImagenet":
+def load(examples: int | None = None, prepared: PreparedData | None = None) -> "SyntheticImagenet":
     return SyntheticImagenet(check_examples(examples, TRAINING))
 
 
@@ -53,17 +57,17 @@ class SyntheticImagenet:
 
     def test(self) -> list[Batch]:
         images = np.empty((self._test, SIDE * SIDE * CHANNELS), np.float32)
-        return cut(images, self._crops.fill(TRAINING + np.arange(self._test), images))
+        return split_test_set(images, self._crops.fill(TRAINING + np.arange(self._test), images))
 
     @cached_property
     def _crops(self) -> "Crops":
-        return Crops(draw_pool())  # not before it is needed: a parameter server never does
+        return Crops(draw_pool())  # Drawn when first needed, since a parameter server never needs it.
 
 
 class ImagenetStream:
     def __init__(self, crops: "Crops", examples: int, share: Share) -> None:
         self._crops = crops
-        self._order = Order(examples, share)
+        self._order = ExampleOrder(examples, share)
         self._images = np.empty((share.batch, SIDE * SIDE * CHANNELS), np.float32)
 
     def at(self, step: int) -> Batch:
@@ -72,46 +76,47 @@ class ImagenetStream:
 
 
 class Crops:
-    """What example of which number looks like."""
+    """Computes the picture and the label of an example from its number."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        # A whole row of pixels, so that the innermost loop is over 672 bytes and not over 3.
+        # Repeat the tint for a whole row of pixels, so that the innermost loop is over 672 bytes and not over 3.
         self._tints = np.tile(_TINTS / 255, SIDE)
 
     def fill(self, examples: NDArray[np.integer], out: Rows) -> Labels:
-        """Writes the pictures of these examples, and returns their labels."""
-        of_class, right, down, _ = quarters(bits(key(_SEED), examples)).reshape(-1, 4).T.astype(np.int64)
-        labels = of_class * CLASSES >> 16
-        room = _UNCROPPED - SIDE + 1
-        for row, label, x, y in zip(out, labels.tolist(), right * room >> 16, down * room >> 16, strict=True):
+        """Write the pictures of these examples to `out` and return their labels."""
+        class_bits, right, down, _ = as_uint16(random_bits(make_key(_SEED), examples)).reshape(-1, 4).T.astype(np.int64)
+        labels = class_bits * CLASSES >> 16
+        offsets = _POOL_SIDE - SIDE + 1
+        for row, label, x, y in zip(out, labels.tolist(), right * offsets >> 16, down * offsets >> 16, strict=True):
             picture, tint = divmod(label, len(_TINTS))
             crop = self._pool[picture, y : y + SIDE, CHANNELS * x : CHANNELS * (x + SIDE)]
             image = row.reshape(SIDE, -1)
-            np.copyto(image, crop)  # first: multiplying bytes by floats would convert them in small pieces
+            # Convert first: multiplying bytes by floats would convert them in small blocks, which is slower.
+            np.copyto(image, crop)
             image *= self._tints[tint]
         return labels
 
 
 def draw_pool(count: int = _POOL) -> Pool:
-    """Pictures [count, 256, 256 x 3], the same every time."""
+    """Pictures of shape [count, 256, 256 x 3]; they are the same for every call."""
     rng = np.random.default_rng(_SEED)
-    colours = rng.integers(256 - _GRAIN, size=(count, _COARSE, _COARSE, CHANNELS)).astype(np.float32)
-    grain = rng.integers(_GRAIN, size=(_UNCROPPED, _UNCROPPED * CHANNELS), dtype=np.uint8)
-    pool = np.empty((count, *grain.shape), np.uint8)
+    colours = rng.integers(256 - _NOISE, size=(count, _COARSE, _COARSE, CHANNELS)).astype(np.float32)
+    noise = rng.integers(_NOISE, size=(_POOL_SIDE, _POOL_SIDE * CHANNELS), dtype=np.uint8)
+    pool = np.empty((count, *noise.shape), np.uint8)
     for picture, coarse in zip(pool, colours, strict=True):
-        lines = _stretched(coarse.transpose(1, 0, 2)).transpose(1, 0, 2).reshape(_COARSE, -1)
-        np.copyto(picture, _stretched(lines), casting="unsafe")
-        picture += grain
+        rows = _interpolate(coarse.transpose(1, 0, 2)).transpose(1, 0, 2).reshape(_COARSE, -1)
+        np.copyto(picture, _interpolate(rows), casting="unsafe")
+        picture += noise
     return pool
 
 
-def _stretched(coarse: Rows) -> Rows:
-    """8 values along the first axis become 256, each between two of them."""
-    at = np.linspace(0, _COARSE - 1, _UNCROPPED, endpoint=False)
-    before = at.astype(np.intp)
-    share = (at - before).astype(np.float32).reshape(-1, *[1] * (coarse.ndim - 1))
-    stretched: Rows = np.diff(coarse, axis=0)[before]
-    stretched *= share
-    stretched += coarse[before]
-    return stretched
+def _interpolate(coarse: Rows) -> Rows:
+    """Interpolate 8 values along the first axis linearly to 256."""
+    positions = np.linspace(0, _COARSE - 1, _POOL_SIDE, endpoint=False)
+    before = positions.astype(np.intp)
+    fractions = (positions - before).astype(np.float32).reshape(-1, *[1] * (coarse.ndim - 1))
+    fine: Rows = np.diff(coarse, axis=0)[before]
+    fine *= fractions
+    fine += coarse[before]
+    return fine

