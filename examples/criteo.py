@@ -1,4 +1,4 @@
-"""Sparse logistic regression on a LibSVM file of one's own, such as Criteo's: streamed, never read as a whole.
+"""Sparse logistic regression on your own LibSVM file, such as Criteo's, which is streamed and never loaded as a whole.
 
     CRITEO=/data/criteo.train.svm.gz CRITEO_TEST=/data/criteo.test.svm \\
         paceline run examples/criteo.py --strategy ps-async --layout cluster2 --stop steps=100000

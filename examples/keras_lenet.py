@@ -1,4 +1,4 @@
-"""A workload of one's own as a Keras model, on a built-in data set: for engine tensorflow.
+"""Your own workload as a Keras model on a built-in data set, for engine tensorflow.
 
     paceline run examples/keras_lenet.py --engine tensorflow --strategy allreduce --layout single,cluster,cluster2 \\
         --checkpoint-every 100
@@ -10,7 +10,7 @@ from paceline import Workload
 
 
 def lenet() -> Any:
-    # Imported here: only tasks of the engine need it.
+    # Imported here, since only the tasks need it, not the controller.
     import keras
     from keras import layers
 

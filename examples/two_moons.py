@@ -1,4 +1,4 @@
-"""A workload of one's own in neutral layers: it runs on every engine.
+"""Your own workload with a model of Paceline's layers, which runs on every engine.
 
 paceline run examples/two_moons.py --engine torch,tensorflow --strategy ps-async --layout cluster2
 """
@@ -14,22 +14,22 @@ EXAMPLES = 60_000
 
 
 def moons(seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points of two interleaved half circles, and which of the two they are from."""
+    """Points of two interleaved half circles, and the number of the half circle each is from."""
     random = np.random.default_rng(seed)
-    which = random.integers(0, 2, count)
+    labels = random.integers(0, 2, count)
     angle = random.uniform(0, np.pi, count)
-    x = np.where(which == 0, np.cos(angle), 1 - np.cos(angle))
-    y = np.where(which == 0, np.sin(angle), 0.5 - np.sin(angle))
+    x = np.where(labels == 0, np.cos(angle), 1 - np.cos(angle))
+    y = np.where(labels == 0, np.sin(angle), 0.5 - np.sin(angle))
     points = np.stack([x, y], axis=1) + random.normal(0, 0.1, (count, 2))
-    return points.astype(np.float32), which
+    return points.astype(np.float32), labels
 
 
 def train(share: Share) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """An epoch of one worker: every `workers`-th batch, beginning with its own."""
+    """The batches of one worker in one epoch: every `workers`-th batch, starting with number `index`."""
     points, labels = moons(share.seed, EXAMPLES)
     for start in range(share.index * share.batch, EXAMPLES - share.batch + 1, share.workers * share.batch):
-        chosen = slice(start, start + share.batch)
-        yield points[chosen], labels[chosen]
+        batch = slice(start, start + share.batch)
+        yield points[batch], labels[batch]
 
 
 def test() -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -38,7 +38,7 @@ def test() -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 WORKLOAD = Workload(
     name="two-moons",
-    summary="a small network that tells two half circles apart",
+    summary="a small network that separates two half circles",
     model=Model((2,), (Dense(32), Relu(), Dense(32), Relu(), Dense(2))),
     train=train,
     test=test,

@@ -36,7 +36,7 @@ from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
 from paceline.strategies.descriptor import Strategy
 from paceline.strategies.registry import strategies
-from paceline.workloads.model import CLASSIFIES
+from paceline.workloads.model import CLASSIFICATION_LOSSES
 from paceline.workloads.operations import training_operations
 from paceline.workloads.registry import WORKLOADS, sizes_of, workload
 from paceline.workloads.user_workload import code_hash, is_user_workload
@@ -147,7 +147,7 @@ def catalog(asked: Iterable[str] = ()) -> Catalog:
                 size: WorkloadFacts(
                     train_examples=one.train_examples,
                     engines=one.engines or frozenset(ENGINES),
-                    has_accuracy=one.trained_for in CLASSIFIES,
+                    has_accuracy=one.trained_for in CLASSIFICATION_LOSSES,
                     has_test=bool(one.dataset or one.data or one.test),
                     fixed_examples=one.dataset is None,
                     takes_momentum=not (one.model and one.model.by_rows),

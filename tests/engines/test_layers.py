@@ -12,7 +12,7 @@ from paceline.data.batches import Array, Batch
 from paceline.engines.tensorflow import network as tensorflow_network
 from paceline.engines.torch.network import Network
 from paceline.workloads.model import Model
-from paceline.workloads.parameters import Vector, first_values, views
+from paceline.workloads.parameters import Vector, initial_values, views
 from paceline.workloads.registry import WORKLOADS
 
 MODELS = {one.title: one.model for sizes in WORKLOADS.values() for one in sizes.values() if one.model}
@@ -41,7 +41,7 @@ def smooth(random: np.random.Generator, width: int) -> Array:
 
 def values_of(model: Model) -> Vector:
     """Not the first values: a spatial transformer that has not learned anything looks straight ahead."""
-    values = first_values(model.parameters, seed=3)
+    values = initial_values(model.parameters, seed=3)
     if model.size < 1_000_000:
         values += np.random.default_rng(5).normal(0, 0.02, values.size).astype(np.float32)
     return values

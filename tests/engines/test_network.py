@@ -8,14 +8,14 @@ from paceline.data.batches import Batch
 from paceline.engines.torch import network
 from paceline.workloads.layers import Dense, Relu
 from paceline.workloads.model import Model
-from paceline.workloads.parameters import Vector, first_values
+from paceline.workloads.parameters import Vector, initial_values
 
 MODEL = Model((6,), (Dense(5), Relu(), Dense(3)))
 BATCH = Batch((np.random.default_rng(1).random((4, 6), dtype=np.float32),), np.array([0, 1, 2, 1]))
 
 
 def made() -> tuple[network.Network, Vector]:
-    net = network.Network(MODEL, first_values(MODEL.parameters, seed=1))
+    net = network.Network(MODEL, initial_values(MODEL.parameters, seed=1))
     gradient = np.zeros_like(net.vector)
     net.keep_gradients_in(gradient)
     return net, gradient

@@ -1,4 +1,4 @@
-"""Everything that trains, by engine and strategy, in real runs: all cells in the slow tests, some in the others."""
+"""Real runs of workloads by engine and strategy: all combinations in the slow tests, some of them in the others."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from paceline.strategies.registry import strategies
 from paceline.workloads.registry import WORKLOADS, workload
 
 LAYOUTS = {"single": "w", "ps-sync": "pw w", "ps-async": "pw w", "allreduce": "w w"}
-ALWAYS = {
+NOT_SLOW = {
     ("sparse-logreg:sparse", "torch", "ps-sync"),
     ("sparse-logreg:sparse", "torch", "ps-async"),
     ("sparse-logreg:sparse", "tensorflow", "ps-sync"),
@@ -30,17 +30,18 @@ ALWAYS = {
 }
 
 
-def cells() -> list[Any]:
-    found = []
+def combinations() -> list[Any]:
+    """Every workload with every engine and strategy that it supports."""
+    parameters = []
     for sizes in WORKLOADS.values():
-        for one in (one for one in sizes.values() if one.model):
+        for item in (item for item in sizes.values() if item.model):
             for engine in ENGINES:
-                for strategy in strategies().values():
-                    if one.model and not strategy.reason_against(one.refused):
-                        cell = (one.title, engine, strategy.name)
-                        marks = [] if cell in ALWAYS else [pytest.mark.slow]
-                        found.append(pytest.param(*cell, marks=marks, id=" ".join(cell)))
-    return found
+                for strategy, descriptor in strategies().items():
+                    if not descriptor.reason_against(item.refused):
+                        combination = (item.title, engine, strategy)
+                        marks = [] if combination in NOT_SLOW else [pytest.mark.slow]
+                        parameters.append(pytest.param(*combination, marks=marks, id=" ".join(combination)))
+    return parameters
 
 
 def train(tmp_path: Path, title: str, **fields: Any) -> Result:
@@ -48,13 +49,13 @@ def train(tmp_path: Path, title: str, **fields: Any) -> Result:
     return result
 
 
-@pytest.mark.parametrize(("title", "engine", "strategy"), cells())
-def test_a_cell_trains(tmp_path: Path, title: str, engine: str, strategy: str) -> None:
+@pytest.mark.parametrize(("title", "engine", "strategy"), combinations())
+def test_a_workload_trains_with_engine_and_strategy(tmp_path: Path, title: str, engine: str, strategy: str) -> None:
     name, _, size = title.partition(":")
     model = workload(name, size).model
     assert model
-    heavy = model.size > 1_000_000 and not model.by_rows
-    steps, batch = (4, 4) if heavy else (30, 20)
+    is_large = model.size > 1_000_000 and not model.by_rows
+    steps, batch = (4, 4) if is_large else (30, 20)
     result = train(
         tmp_path, title, engine=engine, strategy=strategy, layout=LAYOUTS[strategy], batch=batch,
         stop=f"steps={steps}", eval_examples=100,
@@ -68,18 +69,20 @@ def test_a_cell_trains(tmp_path: Path, title: str, engine: str, strategy: str) -
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("strategy", "layout"), [("ps-sync", "pw w"), ("allreduce", "w w")])
-def test_lenet_on_two_workers_is_lenet_on_one(tmp_path: Path, engine: str, strategy: str, layout: str) -> None:
+def test_lenet_on_two_workers_gives_the_loss_of_one_worker(
+    tmp_path: Path, engine: str, strategy: str, layout: str
+) -> None:
     together = train(
         tmp_path, "lenet", engine=engine, strategy=strategy, layout=layout, batch=25, stop="steps=60", lr=0.05
     )
-    alone = train(tmp_path, "lenet", engine="torch", batch=50, stop="steps=60", lr=0.05)
-    assert together.examples == alone.examples == 3_000
-    assert together.final.loss == pytest.approx(alone.final.loss, rel=2e-2)
+    single = train(tmp_path, "lenet", engine="torch", batch=50, stop="steps=60", lr=0.05)
+    assert together.examples == single.examples == 3_000
+    assert together.final.loss == pytest.approx(single.final.loss, rel=2e-2)
 
 
 def test_the_same_global_batch_gives_the_same_loss_on_one_two_and_three_workers(tmp_path: Path) -> None:
-    """With dropout and momentum: a sum that should be a mean would show three times over."""
-    found = [
+    """With dropout and momentum. A sum in place of a mean would give very different losses."""
+    losses = [
         train(
             tmp_path, "alexnet:cifar", strategy=strategy, layout=layout, batch=batch, stop="steps=3", eval_examples=200
         ).final.loss
@@ -90,69 +93,73 @@ def test_the_same_global_batch_gives_the_same_loss_on_one_two_and_three_workers(
             ("allreduce", "w w w", 4),
         )
     ]
-    assert found == pytest.approx([found[0]] * len(found), abs=1e-4)
+    assert losses == pytest.approx([losses[0]] * len(losses), abs=1e-4)
 
 
-def test_sparse_regression_learns_what_the_base_rate_does_not_know(tmp_path: Path) -> None:
+def test_sparse_regression_learns_more_than_the_base_rate(tmp_path: Path) -> None:
     result = train(tmp_path, "sparse-logreg", strategy="ps-async", layout="pw w", stop="steps=3000")
     assert result.final.auc is not None
     assert result.final.auc > 0.7
     assert result.final.accuracy is not None
-    assert result.final.accuracy > 0.77  # Always saying no is right in three of four.
+    assert result.final.accuracy > 0.77  # The constant answer 0 is right for three quarters of the examples.
 
 
 @pytest.mark.parametrize(("strategy", "layout"), [("ps-sync", "pw pw"), ("ps-async", "pw w")])
 @pytest.mark.parametrize("title", ["lenet", "sparse-logreg"])
-def test_memory_and_messages_carry_the_same(tmp_path: Path, title: str, strategy: str, layout: str) -> None:
-    """One worker's pushes in async, or all in sync: the same numbers whichever way they go."""
+def test_memory_and_tcp_transports_give_the_same_loss(tmp_path: Path, title: str, strategy: str, layout: str) -> None:
+    """With one worker (ps-async) or in ps-sync a run is reproducible, so the transport must make no difference."""
     layout = layout if strategy == "ps-sync" else "pw"
     losses = [
-        train(tmp_path, title, strategy=strategy, layout=layout, batch=20, stop="steps=40", transport=way).final.loss
-        for way in ("memory", "tcp")
+        train(
+            tmp_path, title, strategy=strategy, layout=layout, batch=20, stop="steps=40", transport=transport
+        ).final.loss
+        for transport in ("memory", "tcp")
     ]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
 @pytest.mark.slow
-def test_all_reduced_gradients_are_the_same_through_memory_and_gloo(tmp_path: Path) -> None:
-    """Large ones, over enough steps that both halves of the memory are written to again and again.
+def test_allreduce_through_memory_and_gloo_gives_the_same_loss(tmp_path: Path) -> None:
+    """Large gradients, over enough steps that both halves of the shared memory are written several times.
 
-    The sums differ in their last bits, and steps at the usual rate would make more of that than of any mistake.
+    The sums differ in their last bits. The learning rate is low, since the usual one would amplify these differences.
     """
     losses = [
         train(
             tmp_path, "alexnet:cifar", strategy="allreduce", layout="w w w", batch=4, stop="steps=9",
-            eval_examples=200, lr=0.001, transport=way,
+            eval_examples=200, lr=0.001, transport=transport,
         ).final.loss
-        for way in ("memory", "tcp")
+        for transport in ("memory", "tcp")
     ]  # fmt: skip
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_sparse_regression_on_two_workers_is_that_on_one(tmp_path: Path, engine: str) -> None:
+def test_sparse_regression_on_two_workers_gives_the_loss_of_one_worker(tmp_path: Path, engine: str) -> None:
     together = train(
         tmp_path, "sparse-logreg", engine=engine, strategy="ps-sync", layout="pw pw", batch=25, stop="steps=40",
     )  # fmt: skip
-    alone = train(tmp_path, "sparse-logreg", batch=50, stop="steps=40")
-    assert together.final.loss == pytest.approx(alone.final.loss, rel=1e-4)
+    single = train(tmp_path, "sparse-logreg", batch=50, stop="steps=40")
+    assert together.final.loss == pytest.approx(single.final.loss, rel=1e-4)
 
 
-def test_checkpoints_of_a_sparse_model_take_no_updates(tmp_path: Path) -> None:
+def test_checkpoints_of_a_sparse_model_do_not_count_as_updates(tmp_path: Path) -> None:
     result = train(tmp_path, "sparse-logreg", strategy="ps-async", layout="pw", stop="steps=12", checkpoint_every=5)
     assert result.updates == 12
 
 
-def test_fewer_examples_are_used_again_and_again(tmp_path: Path) -> None:
-    few = train(tmp_path, "logreg", examples=100, batch=50, stop="epochs=40")
-    assert few.updates == 80
-    assert few.final.accuracy is not None
-    assert 0.5 < few.final.accuracy < 0.85
+def test_a_reduced_training_set_is_repeated_in_every_epoch(tmp_path: Path) -> None:
+    result = train(tmp_path, "logreg", examples=100, batch=50, stop="epochs=40")
+    assert result.updates == 80
+    assert result.final.accuracy is not None
+    assert 0.5 < result.final.accuracy < 0.85
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize(("title", "steps"), [("lenet", 100), ("alexnet:cifar", 10)])
-def test_reading_examples_takes_little_of_a_step(tmp_path: Path, title: str, steps: int, engine: str) -> None:
+def test_reading_examples_takes_less_than_5_percent_of_a_step(
+    tmp_path: Path, title: str, steps: int, engine: str
+) -> None:
     result = train(tmp_path, title, engine=engine, batch=50, stop=f"steps={steps}", eval_examples=100)
     phases = result.workers[0].phases
     assert phases["data"] < 0.05 * (phases["data"] + phases["compute"])

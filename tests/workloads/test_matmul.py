@@ -1,4 +1,4 @@
-"""The product of two matrices in blocks: who holds and makes what, that it is right, and what fetching costs."""
+"""The product of two matrices in blocks: which worker stores what, the result, and the cost of fetching."""
 
 from functools import cache
 from io import StringIO
@@ -41,57 +41,57 @@ def built_in(placement: str) -> BlockMatmul:
     return product
 
 
-def whole(product: BlockMatmul, matrix: Literal["A", "B"], seed: int) -> np.ndarray:
+def full_matrix(product: BlockMatmul, matrix: Literal["A", "B"], seed: int) -> np.ndarray:
     numbers = range(product.blocks)
     return np.block([[product.block(matrix, row, column, seed) for column in numbers] for row in numbers])
 
 
 @cache
 def trace(placement: str, seed: int) -> float:
-    """The diagonal of A B alone: row i of A times column i of B, in double."""
-    left, right = (whole(built_in(placement), matrix, seed).astype(np.float64) for matrix in ("A", "B"))
+    """The trace of A B in double precision, without computing the rest of the product."""
+    left, right = (full_matrix(built_in(placement), matrix, seed).astype(np.float64) for matrix in ("A", "B"))
     return float(np.einsum("ij,ji->", left, right))
 
 
 def fastest_step(result: Result) -> float:
-    """What a step costs when nothing else on this machine gets in its way."""
+    """The duration of the fastest step, which was disturbed least by other processes."""
     steps = pl.read_parquet(Path(result.dir) / "steps.parquet").filter(pl.col("kind") == "step")
     return float(steps["duration_s"].min())  # type: ignore[arg-type]
 
 
-# ---- who holds and makes what ----
+# ---- which worker stores and multiplies what ----
 
 
 @given(products, st.integers(1, 9))
-def test_each_product_is_made_once_and_each_partner_lies_in_one_place(product: BlockMatmul, workers: int) -> None:
-    everything = [(i, j) for i in range(product.blocks) for j in range(product.blocks)]
-    made = [pair for worker in range(workers) for pair in product.pairs_of(worker, workers)]
-    held = [pair for worker in range(workers) for pair in product.partners_at(worker, workers)]
-    assert sorted(made) == sorted(held) == everything
-    shares = [len(product.pairs_of(worker, workers)) for worker in range(workers)]
-    assert max(shares) - min(shares) <= 1
+def test_each_product_has_one_worker_and_each_partner_is_stored_once(product: BlockMatmul, workers: int) -> None:
+    all_pairs = [(i, j) for i in range(product.blocks) for j in range(product.blocks)]
+    multiplied = [pair for worker in range(workers) for pair in product.pairs_of(worker, workers)]
+    stored = [pair for worker in range(workers) for pair in product.partners_of(worker, workers)]
+    assert sorted(multiplied) == sorted(stored) == all_pairs
+    counts = [len(product.pairs_of(worker, workers)) for worker in range(workers)]
+    assert max(counts) - min(counts) <= 1
 
 
 @given(products, st.integers(1, 9))
-def test_partners_lie_together_or_never(product: BlockMatmul, workers: int) -> None:
+def test_partners_are_all_on_one_worker_or_all_on_different_ones(product: BlockMatmul, workers: int) -> None:
     for worker in range(workers):
         for i, j in product.pairs_of(worker, workers):
-            together = product.home_of_partner(i, j, workers) == worker == product.owner(i, j, workers)
-            assert together == (product.placement == "colocated" or workers == 1)
+            colocated = product.partner_owner(i, j, workers) == worker == product.block_owner(i, j, workers)
+            assert colocated == (product.placement == "colocated" or workers == 1)
 
 
 @given(products, st.integers(0, 2**32))
-def test_the_traces_of_the_blocks_add_up_to_the_trace(product: BlockMatmul, seed: int) -> None:
+def test_the_traces_of_the_blocks_sum_to_the_trace(product: BlockMatmul, seed: int) -> None:
     parts = [
         np.trace(product.block("A", i, j, seed).astype(np.float64) @ product.block("B", j, i, seed))
         for worker in range(3)
         for i, j in product.pairs_of(worker, 3)
     ]
-    left, right = (whole(product, matrix, seed).astype(np.float64) for matrix in ("A", "B"))
+    left, right = (full_matrix(product, matrix, seed).astype(np.float64) for matrix in ("A", "B"))
     assert sum(parts) == pytest.approx(np.trace(left @ right))
 
 
-def test_matrices_differ_by_name_place_and_seed() -> None:
+def test_blocks_depend_on_matrix_position_and_seed() -> None:
     product = built_in("colocated")
     first = product.block("A", 0, 1, seed=1)
     assert (first == product.block("A", 0, 1, seed=1)).all()
@@ -106,7 +106,7 @@ def test_matrices_differ_by_name_place_and_seed() -> None:
 @pytest.mark.parametrize("placement", PLACEMENTS)
 @pytest.mark.parametrize("workers", LAYOUTS)
 @pytest.mark.parametrize("engine", ["torch", "tensorflow"])
-def test_the_trace_is_right_and_so_are_the_bytes(tmp_path: Path, engine: str, workers: int, placement: str) -> None:
+def test_the_trace_and_the_fetched_bytes_are_right(tmp_path: Path, engine: str, workers: int, placement: str) -> None:
     strategy = "single" if workers == 1 else "allreduce"
     result = compute(
         tmp_path, placement, engine=engine, strategy=strategy, layout=LAYOUTS[workers], stop="steps=2", seed=7
@@ -114,18 +114,18 @@ def test_the_trace_is_right_and_so_are_the_bytes(tmp_path: Path, engine: str, wo
     assert result.final.value == pytest.approx(trace(placement, 7), rel=1e-6)
     assert (result.final.loss, result.final.accuracy) == (None, None)
     assert (result.updates, [worker.steps for worker in result.workers]) == (2, [2] * workers)
-    moves = placement == "scattered" and workers > 1
-    share = built_in(placement).blocks ** 2 // workers * built_in(placement).block_bytes
-    assert [worker.fetched_mb for worker in result.workers] == [2 * share / 1e6 if moves else 0.0] * workers
+    fetches = placement == "scattered" and workers > 1
+    share_bytes = built_in(placement).blocks ** 2 // workers * built_in(placement).block_bytes
+    assert [worker.fetched_mb for worker in result.workers] == [2 * share_bytes / 1e6 if fetches else 0.0] * workers
     for worker in result.workers:
         assert worker.phases["compute"] > 0
-        assert (worker.phases.get("pull", 0.0) > 0) == moves
+        assert (worker.phases.get("pull", 0.0) > 0) == fetches
     assert (result.batch, result.examples, result.examples_per_s) == (0, 0, 0.0)
     assert not (Path(result.dir) / "checkpoints" / "final.safetensors").exists()
 
 
 @pytest.mark.parametrize("engine", ["torch", "tensorflow"])
-def test_workers_agree_to_stop_after_a_time(tmp_path: Path, engine: str) -> None:
+def test_workers_stop_together_after_a_time(tmp_path: Path, engine: str) -> None:
     result = compute(tmp_path, "scattered", engine=engine, strategy="allreduce", layout="w w", stop="seconds=1.5")
     assert result.reached
     assert result.reached.rule == "seconds=1.5"
@@ -139,29 +139,29 @@ def test_an_epoch_is_one_product(tmp_path: Path) -> None:
 
 @pytest.mark.netns
 @pytest.mark.parametrize("engine", ["torch", pytest.param("tensorflow", marks=pytest.mark.slow)])
-def test_on_a_slow_link_it_pays_to_have_partners_together(tmp_path: Path, engine: str) -> None:
-    together, apart = (
+def test_colocated_blocks_are_faster_on_a_slow_link(tmp_path: Path, engine: str) -> None:
+    colocated, scattered = (
         compute(
             tmp_path, placement, engine=engine, strategy="allreduce", layout="w w", hosts="netns", link="1gbit",
             stop="steps=5",
         )
         for placement in PLACEMENTS
     )  # fmt: skip
-    assert together.final.value == pytest.approx(apart.final.value, rel=1e-6)
-    assert fastest_step(apart) > 1.25 * fastest_step(together)
-    for worker, host in zip(apart.workers, apart.hosts, strict=True):
-        # Headers are on the wire as well.
-        assert host.external.rx_mb_s_mean * apart.train_s == pytest.approx(worker.fetched_mb, rel=0.15)
+    assert colocated.final.value == pytest.approx(scattered.final.value, rel=1e-6)
+    assert fastest_step(scattered) > 1.25 * fastest_step(colocated)
+    for worker, host in zip(scattered.workers, scattered.hosts, strict=True):
+        # Packet headers are counted as well.
+        assert host.external.rx_mb_s_mean * scattered.train_s == pytest.approx(worker.fetched_mb, rel=0.15)
         assert worker.phases["pull"] > 0.9 * worker.fetched_mb / 125
-    for host in together.hosts:
-        assert host.external.rx_mb_s_mean * together.train_s < 1
+    for host in colocated.hosts:
+        assert host.external.rx_mb_s_mean * colocated.train_s < 1
 
 
-# ---- what makes no sense ----
+# ---- invalid options ----
 
 
 @pytest.mark.parametrize(
-    ("fields", "says"),
+    ("fields", "message"),
     [
         ({"strategy": "ps-sync"}, "makes no sense with ps-sync"),
         ({"strategy": "ps-async", "size": "scattered"}, "makes no sense with ps-async"),
@@ -170,26 +170,26 @@ def test_on_a_slow_link_it_pays_to_have_partners_together(tmp_path: Path, engine
         ({"examples": 10}, "matmul has 0"),
     ],
 )
-def test_what_makes_no_sense_is_refused(tmp_path: Path, fields: dict[str, Any], says: str) -> None:
-    with pytest.raises(PlanError, match=says):
+def test_invalid_options_are_rejected(tmp_path: Path, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(PlanError, match=message):
         paceline.run("matmul", runs=str(tmp_path), **fields)
 
 
-# ---- what is shown ----
+# ---- output ----
 
 
-def test_what_is_shown_is_the_value_and_not_a_quality(tmp_path: Path) -> None:
+def test_the_output_shows_the_value_and_no_loss_or_accuracy(tmp_path: Path) -> None:
     results = [
         compute(tmp_path, placement, strategy="allreduce", layout="w w", stop="steps=2") for placement in PLACEMENTS
     ]
     console = Console(width=250, record=True, file=StringIO())
     console.print(details(results[1]))
-    told = console.export_text(clear=True)
-    assert f"{results[1].final.value:,.10g}" in told
-    assert "144, 72.0" in told  # In all, and per update.
-    assert not any(word in told for word in ("batch", "examples", "loss", "accuracy", "staleness"))
+    text = console.export_text(clear=True)
+    assert f"{results[1].final.value:,.10g}" in text
+    assert "144, 72.0" in text  # The total and per update.
+    assert not any(word in text for word in ("batch", "examples", "loss", "accuracy", "staleness"))
     console.print(comparison_view(compare(results)))
-    told = console.export_text()
-    assert f"{results[1].final.value:,.10g}" in told
-    assert "size scattered" in told
-    assert not any(word in told for word in ("batch", "examples", "loss", "accuracy", "staleness", "target"))
+    text = console.export_text()
+    assert f"{results[1].final.value:,.10g}" in text
+    assert "size scattered" in text
+    assert not any(word in text for word in ("batch", "examples", "loss", "accuracy", "staleness", "target"))

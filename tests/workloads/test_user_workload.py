@@ -1,4 +1,4 @@
-"""Users' own workloads: the examples that ship, errors in users' code, and what is refused."""
+"""Users' own workloads: the examples of the project, errors in users' code, and invalid workloads."""
 
 import gzip
 import re
@@ -28,7 +28,7 @@ def train(tmp_path: Path, workload: Path, **fields: Any) -> Result:
 
 @pytest.mark.parametrize("engine", ["torch", "tensorflow"])
 @pytest.mark.parametrize("strategy", ["single", "ps-async"])
-def test_neutral_layers_train_on_every_engine(tmp_path: Path, engine: str, strategy: str) -> None:
+def test_a_model_of_layers_trains_on_every_engine(tmp_path: Path, engine: str, strategy: str) -> None:
     result = train(
         tmp_path,
         EXAMPLES / "two_moons.py",
@@ -43,28 +43,28 @@ def test_neutral_layers_train_on_every_engine(tmp_path: Path, engine: str, strat
 
 
 @pytest.mark.parametrize("strategy", LAYOUTS)
-def test_a_module_trains_in_every_strategy(tmp_path: Path, strategy: str) -> None:
+def test_a_torch_module_trains_with_every_strategy(tmp_path: Path, strategy: str) -> None:
     batch = 50 if strategy == "single" else 25
     result = train(
         tmp_path, EXAMPLES / "torch_lenet.py", strategy=strategy, layout=LAYOUTS[strategy], batch=batch, stop="steps=30"
     )
     assert result.status == "ok", result.reason
     if strategy in ("ps-sync", "allreduce"):
-        alone = train(tmp_path, EXAMPLES / "torch_lenet.py", batch=50, stop="steps=30")
-        assert result.final.loss == pytest.approx(alone.final.loss, rel=1e-3)
+        single = train(tmp_path, EXAMPLES / "torch_lenet.py", batch=50, stop="steps=30")
+        assert result.final.loss == pytest.approx(single.final.loss, rel=1e-3)
 
 
 @pytest.mark.parametrize("layout", ["w", "w w", "w w w"])
-def test_a_keras_model_trains_under_all_reduce_and_leaves_checkpoints(tmp_path: Path, layout: str) -> None:
+def test_a_keras_model_trains_with_allreduce_and_writes_checkpoints(tmp_path: Path, layout: str) -> None:
     workers = len(layout.split())
     result = train(
         tmp_path, EXAMPLES / "keras_lenet.py", engine="tensorflow", strategy="allreduce", layout=layout,
         batch=60 // workers, stop="steps=45", checkpoint_every=20,
     )  # fmt: skip
     assert result.status == "ok", result.reason
-    left = sorted(path.name for path in (Path(result.dir) / "checkpoints").iterdir())
-    assert left == ["final.safetensors", "update-20.safetensors", "update-40.safetensors"]
-    assert sum(value.size for value in load_file(Path(result.dir) / "checkpoints" / left[0]).values()) == 44_426
+    checkpoints = sorted(path.name for path in (Path(result.dir) / "checkpoints").iterdir())
+    assert checkpoints == ["final.safetensors", "update-20.safetensors", "update-40.safetensors"]
+    assert sum(value.size for value in load_file(Path(result.dir) / "checkpoints" / checkpoints[0]).values()) == 44_426
     assert result.workers[0].phases["checkpoint"] > 0
     assert result.final.loss is not None
     assert result.final.loss < 2.0
@@ -78,7 +78,7 @@ def test_a_keras_model_trains_with_a_parameter_server(tmp_path: Path, strategy: 
     assert result.status == "ok", result.reason
 
 
-def test_the_guides_own_example_runs(tmp_path: Path) -> None:
+def test_the_example_of_the_guide_runs(tmp_path: Path) -> None:
     guide = (EXAMPLES.parent / "docs" / "guide.md").read_text()
     (code,) = re.findall(r"```python\n(import numpy.*?)```", guide, re.DOTALL)
     file = tmp_path / "quadrants.py"
@@ -90,8 +90,10 @@ def test_the_guides_own_example_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["torch", "tensorflow"])
-def test_libsvm_files_are_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
-    """A truth that one feature of three tells: it is learned from a gz file, epoch after epoch."""
+def test_a_model_learns_from_streamed_libsvm_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    """The label follows from one feature of each example; it is learned from a gzipped file over several epochs."""
     random = np.random.default_rng(1)
     lines = []
     for _ in range(2_000):
@@ -99,8 +101,8 @@ def test_libsvm_files_are_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         others = sorted(random.choice(np.arange(10, 900), 3, replace=False))
         lines.append(f"{2 * label - 1} {label + 1}:1 " + " ".join(f"{index}:0.5" for index in others))
     (tmp_path / "test.svm").write_text("\n".join(lines[:200]) + "\n")
-    with gzip.open(tmp_path / "train.svm.gz", "wt") as packed:
-        packed.write("\n".join(lines[200:]) + "\n")
+    with gzip.open(tmp_path / "train.svm.gz", "wt") as compressed:
+        compressed.write("\n".join(lines[200:]) + "\n")
     for name, value in {
         "CRITEO": str(tmp_path / "train.svm.gz"), "CRITEO_TEST": str(tmp_path / "test.svm"), "CRITEO_FEATURES": "1000",
         "CRITEO_EXAMPLES": "1800",
@@ -115,7 +117,7 @@ def test_libsvm_files_are_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert result.final.auc > 0.95
 
 
-FUNCTION = """
+LINE_WORKLOAD = """
 import numpy as np
 from paceline import TensorFunction, Workload
 
@@ -138,18 +140,18 @@ WORKLOAD = Workload(
 """
 
 
-def test_a_function_of_named_values_learns_a_line(tmp_path: Path) -> None:
+def test_a_tensor_function_learns_a_line(tmp_path: Path) -> None:
     file = tmp_path / "line.py"
-    file.write_text(FUNCTION)
+    file.write_text(LINE_WORKLOAD)
     result = train(tmp_path, file, engine="tensorflow", strategy="ps-async", layout="pw", stop="steps=100", lr=0.1)
     assert result.status == "ok", result.reason
-    found = load_file(Path(result.dir) / "checkpoints" / "final.safetensors")
-    assert float(found["slope"][0, 0]) == pytest.approx(3, abs=0.05)
-    assert float(found["offset"][0]) == pytest.approx(1, abs=0.05)
+    parameters = load_file(Path(result.dir) / "checkpoints" / "final.safetensors")
+    assert float(parameters["slope"][0, 0]) == pytest.approx(3, abs=0.05)
+    assert float(parameters["offset"][0]) == pytest.approx(1, abs=0.05)
     assert result.final.accuracy is None
 
 
-BROKEN = """
+FAILING_WORKLOAD = """
 import numpy as np
 from paceline import Model, Workload
 from paceline.layers import Dense
@@ -162,9 +164,9 @@ WORKLOAD = Workload(name="broken", model=Model((2,), (Dense(2),)), train=rows, t
 """
 
 
-def test_an_error_in_users_code_shows_their_traceback_task_and_host(tmp_path: Path) -> None:
+def test_an_error_in_user_code_shows_its_traceback_task_and_host(tmp_path: Path) -> None:
     file = tmp_path / "broken.py"
-    file.write_text(BROKEN)
+    file.write_text(FAILING_WORKLOAD)
     command = [
         sys.executable,
         "-m",
@@ -176,23 +178,23 @@ def test_an_error_in_users_code_shows_their_traceback_task_and_host(tmp_path: Pa
         "--stop",
         "steps=9",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
-    assert done.returncode == 1
-    assert 'raise ValueError("the file ends here")' in done.stderr
-    assert "w0 on h1 failed: ValueError: the file ends here" in done.stderr.replace("\n", " ")
-    assert "paceline/train/loop.py" not in done.stderr
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert completed.returncode == 1
+    assert 'raise ValueError("the file ends here")' in completed.stderr
+    assert "w0 on h1 failed: ValueError: the file ends here" in completed.stderr.replace("\n", " ")
+    assert "paceline/train/loop.py" not in completed.stderr
 
 
-def test_code_that_cannot_be_loaded_is_refused_with_its_traceback(
+def test_code_that_cannot_be_loaded_is_rejected_with_its_traceback(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "typo.py"
     file.write_text("import numpy\n\nnumpi.zeros(3)\n")
     assert run_command(["run", str(file)]) == 2
-    said = capsys.readouterr().err
-    assert "line 3" in said
-    assert "importlib" not in said
-    assert said.splitlines()[-1].endswith("cannot be loaded: NameError: name 'numpi' is not defined")
+    stderr = capsys.readouterr().err
+    assert "line 3" in stderr
+    assert "importlib" not in stderr
+    assert stderr.splitlines()[-1].endswith("cannot be loaded: NameError: name 'numpi' is not defined")
 
 
 @pytest.mark.parametrize(
@@ -201,18 +203,21 @@ def test_code_that_cannot_be_loaded_is_refused_with_its_traceback(
         ("", "has no WORKLOAD that is a paceline.Workload"),
         ("WORKLOAD = 3", "has no WORKLOAD that is a paceline.Workload"),
         ("WORKLOAD = Workload(name='a', train_examples=1, dataset='mnist')", "has no model"),
-        ("WORKLOAD = Workload(name='a', train_examples=1, torch=print)", "where the examples come from"),
+        ("WORKLOAD = Workload(name='a', train_examples=1, torch=print)", "exactly one of dataset, data and train"),
         (
             "WORKLOAD = Workload(name='a', train_examples=1, dataset='mnist', model=Model((2, 2, 1), (Dense(3),)))",
             "Dense cannot take examples of shape",
         ),
         ("WORKLOAD = Workload(name='a', train_examples=1, dataset='minst', torch=print)", "did you mean mnist"),
-        ("WORKLOAD = Workload(name='a/b', train_examples=1, dataset='mnist', torch=print)", "the name 'a/b' must be"),
+        (
+            "WORKLOAD = Workload(name='a/b', train_examples=1, dataset='mnist', torch=print)",
+            "the name 'a/b' must consist of",
+        ),
         ("WORKLOAD = Workload(name='a', train_examples=1, dataset='mnist', torch=print, loss='mse')", "unknown loss"),
         ("WORKLOAD = Workload(name='a', train_examples=1, dataset='mnist', model=Model((4,), (), 'mse'))", "not known"),
     ],
 )
-def test_what_is_no_workload_is_refused(tmp_path: Path, text: str, line: str) -> None:
+def test_an_invalid_workload_is_rejected(tmp_path: Path, text: str, line: str) -> None:
     file = tmp_path / "own.py"
     file.write_text(f"from paceline import Model, Workload\nfrom paceline.layers import Dense\n{text}\n")
     with pytest.raises(SpecError, match=line):
@@ -223,40 +228,40 @@ def test_what_is_no_workload_is_refused(tmp_path: Path, text: str, line: str) ->
     ("flags", "line"),
     [(["--stop", "loss=0.1"], "has no test set"), (["--examples", "10"], "brings its own examples")],
 )
-def test_what_ones_own_data_cannot_do_is_refused(
+def test_options_that_user_data_does_not_support_are_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], line: str
 ) -> None:
     file = tmp_path / "broken.py"
-    file.write_text(BROKEN)
+    file.write_text(FAILING_WORKLOAD)
     assert run_command(["run", str(file), *flags]) == 2
     assert line in capsys.readouterr().err
 
 
-def test_a_changed_file_is_another_run(tmp_path: Path) -> None:
+def test_a_changed_file_makes_a_new_run(tmp_path: Path) -> None:
     file = tmp_path / "line.py"
-    for text in (FUNCTION, FUNCTION, FUNCTION.replace("3 * x + 1", "2 * x + 1")):
+    for text in (LINE_WORKLOAD, LINE_WORKLOAD, LINE_WORKLOAD.replace("3 * x + 1", "2 * x + 1")):
         file.write_text(text)
         train(tmp_path, file, engine="tensorflow", stop="steps=5", name="same")
     assert len(list((tmp_path / "runs").glob("same-*"))) == 2
 
 
-FROZEN = """
+FROZEN_WORKLOAD = """
 from torch import nn
 from paceline import Workload
 
-def made():
+def build():
     module = nn.Sequential(nn.Linear(784, 200), nn.BatchNorm1d(200), nn.Dropout(0.5), nn.ReLU(), nn.Linear(200, 10))
     module[0].weight.requires_grad_(False)
     return module
 
-WORKLOAD = Workload(name="frozen", torch=made, dataset="mnist", train_examples=60_000)
+WORKLOAD = Workload(name="frozen", torch=build, dataset="mnist", train_examples=60_000)
 """
 
 
 @pytest.mark.parametrize("strategy", ["single", "ps-async"])
-def test_frozen_parameters_and_layers_with_two_minds_are_understood(tmp_path: Path, strategy: str) -> None:
+def test_frozen_parameters_and_layers_with_a_training_mode_work(tmp_path: Path, strategy: str) -> None:
     file = tmp_path / "frozen.py"
-    file.write_text(FROZEN)
+    file.write_text(FROZEN_WORKLOAD)
     result = train(tmp_path, file, strategy=strategy, layout=LAYOUTS[strategy], stop="steps=200")
     assert result.status == "ok", result.reason
     assert "0.weight" not in load_file(Path(result.dir) / "checkpoints" / "final.safetensors")
@@ -264,18 +269,20 @@ def test_frozen_parameters_and_layers_with_two_minds_are_understood(tmp_path: Pa
     assert result.final.accuracy > 0.75
 
 
-def test_a_missing_file_and_a_module_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workloads_are_loaded_from_modules_and_missing_ones_are_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(SpecError, match="there is no file"):
         load_user_workload("nowhere.py")
-    with pytest.raises(SpecError, match=r"there is no module no, of no\.such\.module:thing"):
+    with pytest.raises(SpecError, match=r"there is no module no, needed for no\.such\.module:thing"):
         load_user_workload("no.such.module:thing")
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "__init__.py").touch()
-    (tmp_path / "mine" / "work.py").write_text(BROKEN)
+    (tmp_path / "user_package").mkdir()
+    (tmp_path / "user_package" / "__init__.py").touch()
+    (tmp_path / "user_package" / "work.py").write_text(FAILING_WORKLOAD)
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert load_user_workload("mine.work:WORKLOAD").name == "broken"
+    assert load_user_workload("user_package.work:WORKLOAD").name == "broken"
 
 
-def test_a_model_for_one_engine_is_refused_on_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_for_one_engine_is_rejected_on_the_other(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["run", str(EXAMPLES / "torch_lenet.py"), "--engine", "tensorflow"]) == 2
     assert "does not run on engine tensorflow: use torch" in capsys.readouterr().err

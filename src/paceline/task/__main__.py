@@ -71,10 +71,10 @@ def _fail_disconnected(channel: "Channel[Job]", address: str, silent_s: float) -
 
 def _traceback(error: BaseException, channel: "Channel[Job]") -> str:
     """The traceback; for a user's own workload only the part that starts in the user's code."""
-    from paceline.workloads.user_workload import is_user_workload, users_part, where_code_is
+    from paceline.workloads.user_workload import code_path, is_user_workload, user_traceback
 
     name = channel.order.workload
-    return users_part(error, where_code_is(name)) if is_user_workload(name) else traceback.format_exc()
+    return user_traceback(error, code_path(name)) if is_user_workload(name) else traceback.format_exc()
 
 
 def _arguments() -> argparse.Namespace:

@@ -4,7 +4,7 @@ import msgspec
 import numpy as np
 
 from paceline.data.batches import Array, Batch
-from paceline.workloads.model import CLASSIFIES, Loss
+from paceline.workloads.model import CLASSIFICATION_LOSSES, Loss
 
 
 class Evaluation(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class EvaluationSums:
 
     def evaluation(self) -> Evaluation:
         loss = self._total / self._examples
-        if self._loss not in CLASSIFIES:
+        if self._loss not in CLASSIFICATION_LOSSES:
             return Evaluation(loss)
         return Evaluation(loss, self._correct / self._examples, self._auc())
 

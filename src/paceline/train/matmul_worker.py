@@ -91,7 +91,7 @@ class MatmulWorker:
         self._multiply()
 
     def _home(self, i: int, j: int) -> int:
-        return self._product.home_of_partner(i, j, self._job.workers)
+        return self._product.partner_owner(i, j, self._job.workers)
 
     def _broadcast(self, first: int, second: int) -> tuple[int, int]:
         """A sum in which only the chief's part is not zero."""

@@ -1,19 +1,19 @@
-"""AlexNet in its one-column form, and the form of it that people train on CIFAR-10."""
+"""AlexNet for ImageNet in its single-GPU form, and the common smaller form for CIFAR-10."""
 
 from paceline.workloads.layers import Conv, Dense, Dropout, Flatten, MaxPool, Relu
 from paceline.workloads.model import Model
 from paceline.workloads.workload import Workload
 
-_MIDDLE = (Conv(384, 3, padding=1), Relu(), Conv(256, 3, padding=1), Relu(), Conv(256, 3, padding=1), Relu())
-_HEAD = (Flatten(), Dropout(), Dense(4096), Relu(), Dropout(), Dense(4096), Relu())
+_CONVOLUTIONS = (Conv(384, 3, padding=1), Relu(), Conv(256, 3, padding=1), Relu(), Conv(256, 3, padding=1), Relu())
+_CLASSIFIER = (Flatten(), Dropout(), Dense(4096), Relu(), Dropout(), Dense(4096), Relu())
 
 IMAGENET = Model(
     (224, 224, 3),
     (
         *(Conv(64, 11, stride=4, padding=2), Relu(), MaxPool(3, 2)),
         *(Conv(192, 5, padding=2), Relu(), MaxPool(3, 2)),
-        *(*_MIDDLE, MaxPool(3, 2)),
-        *(*_HEAD, Dense(1000)),
+        *(*_CONVOLUTIONS, MaxPool(3, 2)),
+        *(*_CLASSIFIER, Dense(1000)),
     ),
 )
 CIFAR = Model(
@@ -21,8 +21,8 @@ CIFAR = Model(
     (
         *(Conv(64, 3, stride=2, padding=1), Relu(), MaxPool(2, 2)),
         *(Conv(192, 3, padding=1), Relu(), MaxPool(2, 2)),
-        *(*_MIDDLE, MaxPool(2, 2)),
-        *(*_HEAD, Dense(10)),
+        *(*_CONVOLUTIONS, MaxPool(2, 2)),
+        *(*_CLASSIFIER, Dense(10)),
     ),
 )
 

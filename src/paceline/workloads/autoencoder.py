@@ -1,4 +1,4 @@
-"""A digit squeezed through a narrow layer and drawn again."""
+"""An autoencoder on MNIST: it reconstructs a digit from the values of a narrow hidden layer."""
 
 from paceline.workloads.layers import Dense, Layer, Sigmoid
 from paceline.workloads.model import Model

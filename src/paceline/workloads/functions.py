@@ -1,4 +1,4 @@
-"""A model that is neither layers nor a framework's class: a function of named values."""
+"""A model given as a function of named values, instead of as layers or as a class of a framework."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,9 @@ from paceline.workloads.parameters import Parameters
 
 
 class TensorFunction(msgspec.Struct, frozen=True):
+    """For engine tensorflow: the initial values and the function that computes the outputs."""
+
     first: Callable[[int], Parameters]
-    """seed -> first values by name, as NumPy arrays"""
+    """seed -> initial values by name, as NumPy arrays."""
     outputs: Callable[..., Any]
-    """(values by name, *inputs) -> what the model says, one row an example"""
+    """(values by name, *inputs) -> the outputs of the model, one row per example."""

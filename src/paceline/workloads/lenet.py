@@ -1,4 +1,4 @@
-"""LeNet-5 as one fits it to 28 x 28 pictures: no padding, ReLU, average pooling."""
+"""LeNet-5 adapted to 28 x 28 pictures: no padding, ReLU, average pooling."""
 
 from paceline.workloads.layers import AveragePool, Conv, Dense, Flatten, Relu
 from paceline.workloads.model import Model

@@ -1,4 +1,4 @@
-"""Softmax regression on MNIST: 7,850 weights, so small that everything but the computing shows."""
+"""Softmax regression on MNIST: with only 7,850 weights, most of a step is overhead and communication."""
 
 from paceline.workloads.layers import Dense
 from paceline.workloads.model import Model
@@ -11,7 +11,7 @@ SIZES = (
         model=Model((784,), (Dense(10),)),
         dataset="mnist",
         train_examples=60_000,
-        most_threads=1,  # A step is 3 million multiplications: sharing them out costs more than it saves.
+        most_threads=1,  # A step is 3 million multiplications: splitting them over threads costs more than it saves.
         lr=0.1,
     ),
 )

@@ -1,11 +1,11 @@
-"""The trace of a product of two matrices of 6000 x 6000: what it costs when the factors lie on different hosts."""
+"""The trace of the product of two 6000 x 6000 matrices: it shows the cost of data that is stored on another host."""
 
 from typing import Literal
 
 from paceline.workloads.block_matmul import BlockMatmul
 from paceline.workloads.workload import Workload
 
-_NO_SERVER = "it trains nothing, so there is nothing to serve: use allreduce, or single"
+_NO_SERVER = "it trains no parameters, so a parameter server has nothing to do: use allreduce or single"
 
 
 def _workload(placement: Literal["colocated", "scattered"], summary: str) -> Workload:
@@ -21,6 +21,9 @@ def _workload(placement: Literal["colocated", "scattered"], summary: str) -> Wor
 
 
 SIZES = (
-    _workload("colocated", "trace of a product of two matrices in 6 x 6 blocks of 1000; partners lie together"),
-    _workload("scattered", "the same, but each block's partner lies with another worker and is fetched in every step"),
+    _workload(
+        "colocated",
+        "trace of a product of two matrices in 6 x 6 blocks of 1000; the two blocks of each product are on one worker",
+    ),
+    _workload("scattered", "the same, but one block of each product is fetched from another worker in every step"),
 )

@@ -1,4 +1,4 @@
-"""A model described once, for every engine: a short list of layers and a loss."""
+"""A model that every engine can build: a list of layers and a loss."""
 
 from functools import cached_property
 from math import prod
@@ -9,24 +9,25 @@ import numpy as np
 
 from paceline.data.batches import Batch
 from paceline.workloads.layers import Dropout, Layer, Shape, SparseLinear, parameters_of, shapes_along
-from paceline.workloads.parameters import Parameters, ParameterShape, Vector, first_values, views
+from paceline.workloads.parameters import Parameters, ParameterShape, Vector, initial_values, views
 
 Loss = Literal["softmax", "logistic", "reconstruction", "squared"]
-"""Means over the examples of: cross-entropy of integer labels; the same for one output and labels 0 and 1; half
-the squared distance between output and input; the same between output and target."""
-CLASSIFIES: frozenset[Loss] = frozenset({"softmax", "logistic"})
-"""Losses of models that can be right or wrong."""
+"""The mean over the examples of: softmax: the cross-entropy with integer labels; logistic: the cross-entropy of one
+output with labels 0 and 1; reconstruction: half the squared distance between output and input; squared: half the
+squared distance between output and target."""
+CLASSIFICATION_LOSSES: frozenset[Loss] = frozenset({"softmax", "logistic"})
+"""Losses of models whose accuracy can be computed."""
 
 
 class Feed(msgspec.Struct, frozen=True):
-    """One array of a batch, without the examples' axis."""
+    """The shape of one array of a batch, without the axis of the examples, and its type."""
 
     shape: Shape
     dtype: str
 
 
 class AnyModel(Protocol):
-    """What strategies and the training loop need to know of a model, wherever it comes from."""
+    """What strategies and the training loop need from a model: a `Model`, or one of the user's for one engine."""
 
     @property
     def loss(self) -> Loss: ...
@@ -36,37 +37,41 @@ class AnyModel(Protocol):
 
     @property
     def size(self) -> int:
-        """Values in all parameters."""
+        """The number of values in all parameters."""
         ...
 
     @property
     def feeds(self) -> tuple[Feed, ...]:
-        """What a training step takes, beside the target."""
+        """The inputs of a training step, without the target."""
         ...
 
     @property
     def data_feeds(self) -> tuple[Feed, ...]:
-        """What of that comes from the data set."""
+        """Those of `feeds` that come from the data set."""
         ...
 
     @property
     def target(self) -> Feed: ...
 
     @property
-    def mask_sizes(self) -> tuple[int, ...]: ...
+    def mask_sizes(self) -> tuple[int, ...]:
+        """The number of values in the mask of each dropout layer."""
+        ...
 
     @property
     def dropout_rates(self) -> tuple[float, ...]: ...
 
     @property
-    def by_rows(self) -> SparseLinear | None: ...
+    def by_rows(self) -> SparseLinear | None:
+        """The layer of a sparse model of which only the weights that a batch uses are transferred, or None."""
+        ...
 
     def first(self, seed: int, part: slice | None = None) -> Vector:
-        """First values of all parameters, or of a part of them; the same in every task."""
+        """The initial values of all parameters as one vector, or a part of it; the same in every task."""
         ...
 
     def blank(self, batch: int) -> Batch:
-        """A batch of zeros, for setting up."""
+        """A batch of zeros, used to build and compile the model before training."""
         ...
 
 
@@ -74,15 +79,15 @@ class Model(msgspec.Struct, frozen=True, dict=True):
     """Layers that every engine can build."""
 
     inputs: Shape
-    """Of one example: (width,), or (height, width, channels)."""
+    """The shape of one example: (width,), or (height, width, channels)."""
     layers: tuple[Layer, ...]
     loss: Loss = "softmax"
 
     def __post_init__(self) -> None:
         if self.loss not in get_args(Loss):
-            raise ValueError(f"loss '{self.loss}' is not known: use {', '.join(get_args(Loss))}")
+            raise ValueError(f"loss '{self.loss}' is not known: use one of {', '.join(get_args(Loss))}")
         if self.sparse and (len(self.layers) > 1 or self.loss != "logistic"):
-            raise ValueError("SparseLinear must be the only layer, and its loss logistic")
+            raise ValueError("SparseLinear must be the only layer, and the loss must be logistic")
 
     @cached_property
     def shapes(self) -> list[Shape]:
@@ -90,12 +95,12 @@ class Model(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def feeds(self) -> tuple[Feed, ...]:
-        """What a training step takes, beside the target: the example itself, then the masks of dropout."""
+        """The inputs of a training step, without the target: the examples, then the dropout masks."""
         return (*self.data_feeds, *(Feed((size,), "uint8") for size in self.mask_sizes))
 
     @cached_property
     def data_feeds(self) -> tuple[Feed, ...]:
-        """What data sets deliver. Images come as rows and are given their shape by the engine."""
+        """The inputs that come from the data set. Images are rows of values, which the engine reshapes."""
         if self.sparse:
             return (Feed((self.sparse.nonzeros,), "int64"), Feed((self.sparse.nonzeros,), "float32"))
         return (Feed((prod(self.inputs),), "float32"),)
@@ -115,12 +120,12 @@ class Model(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def sparse(self) -> SparseLinear | None:
-        """The one layer of a model over sparse features."""
+        """The only layer of a model over sparse features, or None."""
         return next((layer for layer in self.layers if isinstance(layer, SparseLinear)), None)
 
     @cached_property
     def by_rows(self) -> SparseLinear | None:
-        """The same, if only the weights that a batch touches are to move."""
+        """`sparse`, if only the weights that a batch uses are transferred; otherwise None."""
         return self.sparse if self.sparse and not self.sparse.whole else None
 
     @cached_property
@@ -132,17 +137,18 @@ class Model(msgspec.Struct, frozen=True, dict=True):
         return sum(parameter.size for parameter in self.parameters)
 
     def first(self, seed: int, part: slice | None = None) -> Vector:
-        return first_values(self.parameters, seed, part)
+        return initial_values(self.parameters, seed, part)
 
     def blank(self, batch: int) -> Batch:
         return blank(self, batch)
 
 
-def initial(model: AnyModel, seed: int) -> Parameters:
-    """First values by name."""
+def initial_parameters(model: AnyModel, seed: int) -> Parameters:
+    """The initial values by name."""
     return views(model.first(seed), model.parameters)
 
 
 def blank(model: AnyModel, batch: int) -> Batch:
+    """A batch of zeros with the shapes that the model takes."""
     inputs = tuple(np.zeros((batch, *feed.shape), feed.dtype) for feed in model.feeds)
     return Batch(inputs, np.zeros((batch, *model.target.shape), model.target.dtype))

@@ -1,4 +1,4 @@
-"""How much there is to calculate for one example: additions and multiplications, each counted."""
+"""The number of floating-point operations for one example; additions and multiplications are counted separately."""
 
 from collections.abc import Sequence
 from math import prod
@@ -6,23 +6,23 @@ from math import prod
 from paceline.workloads.layers import Conv, Dense, Layer, Shape, SparseLinear, SpatialTransformer, shapes_along
 
 _PASSES = 3
-"""Forward, and backward for what came in and for the weights: each about as much."""
-_PER_PIXEL = 16
-"""Of a spatial transformer: where to look, and a mean of four."""
+"""The forward pass, the backward pass for the inputs and that for the weights need about the same each."""
+_OPERATIONS_PER_PIXEL = 16
+"""Of a spatial transformer: the coordinates, and the weighted mean of four input pixels."""
 
 
 def training_operations(layers: Sequence[Layer], inputs: Shape) -> int:
-    """For one example of a training step."""
+    """The operations of a training step for one example."""
     return _PASSES * _forward(layers, inputs)
 
 
 def _forward(layers: Sequence[Layer], inputs: Shape) -> int:
     shapes = shapes_along(layers, inputs)
     pairs = zip(layers, shapes[:-1], shapes[1:], strict=True)
-    return sum(_of_layer(layer, before, after) for layer, before, after in pairs)
+    return sum(_layer_operations(layer, before, after) for layer, before, after in pairs)
 
 
-def _of_layer(layer: Layer, before: Shape, after: Shape) -> int:
+def _layer_operations(layer: Layer, before: Shape, after: Shape) -> int:
     match layer:
         case Dense(units):
             return 2 * before[0] * units
@@ -31,6 +31,6 @@ def _of_layer(layer: Layer, before: Shape, after: Shape) -> int:
         case SparseLinear(nonzeros=nonzeros):
             return 2 * nonzeros
         case SpatialTransformer(localisation):
-            return _forward(localisation, before) + _PER_PIXEL * prod(after)
+            return _forward(localisation, before) + _OPERATIONS_PER_PIXEL * prod(after)
         case _:
             return prod(before)

@@ -1,4 +1,4 @@
-"""A model's parameters: by name, as one vector, as parts of that vector, and their first values from the seed."""
+"""The parameters of a model: by name, as one vector, as shards of that vector, and their initial values."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -10,17 +10,19 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float32]
 Parameters = dict[str, Vector]
+"""Parameter name -> values."""
 _BLOCK = 2**20
-"""Values drawn at a time, each block from a seed of its own: whoever needs a part draws little more than it."""
+"""Values are drawn in blocks of this many, each with a seed of its own, so that a task that needs a part of the values
+draws little more than that part."""
 
 
 class ParameterShape(msgspec.Struct, frozen=True):
     name: str
     shape: tuple[int, ...]
     bound: float = 0.0
-    """First values are uniform between -bound and bound."""
+    """Initial values are uniform between -bound and bound; 0 if bound is 0."""
     values: tuple[float, ...] = ()
-    """First values, where they are not drawn."""
+    """Fixed initial values, if they are not drawn at random."""
 
     @property
     def size(self) -> int:
@@ -28,14 +30,14 @@ class ParameterShape(msgspec.Struct, frozen=True):
 
 
 def views(vector: Vector, shapes: Sequence[ParameterShape]) -> Parameters:
-    """The parameters as windows into `vector`: writing one writes the other."""
-    found, start = {}, 0
+    """The parameters by name, as views into `vector`: writing one writes the other."""
+    parameters, start = {}, 0
     for parameter in shapes:
-        found[parameter.name] = vector[start : start + parameter.size].reshape(parameter.shape)
+        parameters[parameter.name] = vector[start : start + parameter.size].reshape(parameter.shape)
         start += parameter.size
     if start != vector.size:
-        raise ValueError(f"{vector.size} values for parameters of {start}")
-    return found
+        raise ValueError(f"the vector has {vector.size} values: the parameters need {start}")
+    return parameters
 
 
 def by_name(shapes: Sequence[ParameterShape], values: Sequence[Vector]) -> Parameters:
@@ -43,16 +45,16 @@ def by_name(shapes: Sequence[ParameterShape], values: Sequence[Vector]) -> Param
 
 
 def shards(size: int, servers: int) -> list[slice]:
-    """Equal contiguous parts, the first ones longer by one where it does not divide."""
-    share, rest = divmod(size, servers)
-    cuts = [0]
+    """Contiguous parts of equal size, one per server; the first ones have one value more if `size` is not divisible."""
+    length, remainder = divmod(size, servers)
+    bounds = [0]
     for number in range(servers):
-        cuts.append(cuts[-1] + share + (number < rest))
-    return [slice(a, b) for a, b in pairwise(cuts)]
+        bounds.append(bounds[-1] + length + (number < remainder))
+    return [slice(start, stop) for start, stop in pairwise(bounds)]
 
 
-def first_values(shapes: Sequence[ParameterShape], seed: int, part: slice | None = None) -> Vector:
-    """The vector of first values, or a part of it; the same numbers whichever part is asked for."""
+def initial_values(shapes: Sequence[ParameterShape], seed: int, part: slice | None = None) -> Vector:
+    """The vector of initial values, or a part of it; the values do not depend on which part is requested."""
     total = sum(parameter.size for parameter in shapes)
     start, stop = (part.start, part.stop) if part else (0, total)
     vector = np.zeros(stop - start, np.float32)
@@ -66,7 +68,7 @@ def first_values(shapes: Sequence[ParameterShape], seed: int, part: slice | None
 
 
 def _fill(out: Vector, parameter: ParameterShape, low: int, seed: list[int]) -> None:
-    """Values low, low + 1 ... of a parameter."""
+    """Write the initial values of a parameter to `out`, starting with value number `low`."""
     if parameter.values:
         out[:] = parameter.values[low : low + out.size]
     elif parameter.bound:

@@ -1,4 +1,4 @@
-"""All built-in workloads by name, each in its sizes; and the way to a user's own."""
+"""Finds workloads: the built-in ones by name and size, and a user's own by file or module."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from paceline.workloads.user_workload import is_user_workload, load_user_workloa
 from paceline.workloads.workload import Workload
 
 Sizes = Mapping[str, Workload]
-"""By name; the first is what one gets without asking."""
+"""Size name -> workload; the first is the default."""
 
 WORKLOADS: Mapping[str, Sizes] = {
     module.SIZES[0].name: {workload.size: workload for workload in module.SIZES}
@@ -16,13 +16,14 @@ WORKLOADS: Mapping[str, Sizes] = {
 
 
 def sizes_of(name: str) -> Sizes:
-    """Of a built-in workload, or of a user's own; KeyError if there is no such."""
+    """The sizes of a built-in workload or of a user's own; KeyError if there is no such workload."""
     if is_user_workload(name):
-        own = load_user_workload(name)
-        return {own.size: own}
+        user_workload = load_user_workload(name)
+        return {user_workload.size: user_workload}
     return WORKLOADS[name]
 
 
 def workload(name: str, size: str | None = None) -> Workload:
+    """The workload of this name and size; the default size if `size` is None."""
     sizes = sizes_of(name)
     return next(iter(sizes.values())) if size is None else sizes[size]

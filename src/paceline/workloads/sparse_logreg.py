@@ -1,4 +1,4 @@
-"""Binary logistic regression over 33,762,578 sparse features, of which an example has 39."""
+"""Binary logistic regression over 33,762,578 sparse features, of which each example has 39."""
 
 from paceline.data.sparse import FEATURES, NONZEROS, TRAINING
 from paceline.strategies.descriptor import Fact
@@ -16,7 +16,7 @@ def _workload(size: str, summary: str, refused: dict[Fact, str], *, whole: bool)
         dataset="sparse",
         train_examples=TRAINING,
         lr=0.5,
-        most_threads=1,  # 3,900 weights a step: sharing them out costs more than it saves.
+        most_threads=1,  # A step uses 3,900 weights: splitting them over threads costs more than it saves.
         refused=refused,
     )
 
@@ -24,9 +24,9 @@ def _workload(size: str, summary: str, refused: dict[Fact, str], *, whole: bool)
 SIZES = (
     _workload(
         "sparse",
-        "logistic regression over sparse features; only the weights a batch touches move",
+        "logistic regression over sparse features; only the weights that a batch uses are transferred",
         {"sends_every_parameter": "it averages every weight of the model: use --size dense, or a parameter server"},
         whole=False,
     ),
-    _workload("dense", "the same, but the whole weight vector moves in every step", {}, whole=True),
+    _workload("dense", "the same, but the whole weight vector is transferred in every step", {}, whole=True),
 )

@@ -1,10 +1,10 @@
-"""A network that learns to turn and zoom a distorted digit before it reads it."""
+"""A network that learns to rotate and scale a distorted digit before it classifies it."""
 
 from paceline.workloads.layers import AveragePool, Conv, Dense, Flatten, Layer, MaxPool, Relu, SpatialTransformer
 from paceline.workloads.model import Model
 from paceline.workloads.workload import Workload
 
-_LOOK = SpatialTransformer(
+_TRANSFORMER = SpatialTransformer(
     localisation=(
         *(AveragePool(2, 2), Conv(8, 5), MaxPool(2, 2), Relu()),
         *(Conv(10, 5), MaxPool(2, 2), Relu()),
@@ -14,12 +14,12 @@ _LOOK = SpatialTransformer(
 )
 
 
-def _workload(size: str, summary: str, *reading: Layer) -> Workload:
+def _workload(size: str, summary: str, *convolutions: Layer) -> Workload:
     return Workload(
         name="spatial-transformer",
         size=size,
         summary=summary,
-        model=Model((40, 40, 1), (_LOOK, *reading, Flatten(), Dense(256), Relu(), Dense(10))),
+        model=Model((40, 40, 1), (_TRANSFORMER, *convolutions, Flatten(), Dense(256), Relu(), Dense(10))),
         dataset="distorted-mnist",
         train_examples=60_000,
         lr=0.05,

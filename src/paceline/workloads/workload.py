@@ -1,4 +1,4 @@
-"""What is trained: model, data, loss and optimizer under one name."""
+"""The type of a workload: model, data, loss and optimizer under one name."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -11,53 +11,60 @@ from paceline.workloads.block_matmul import BlockMatmul
 from paceline.workloads.model import Loss, Model
 
 BatchOfArrays = tuple[Any, ...]
-"""NumPy arrays with the examples along their first axes: inputs, and the target last."""
+"""NumPy arrays whose first axis is the examples: the inputs, and the target last."""
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
-    """A built-in workload, or your own: give `model`, or `torch` or `tensorflow`; and `dataset`, `data` or `train`."""
+    """A built-in workload, or a user's own.
+
+    Its model is given by `model`, or by `torch` and `tensorflow`; its data by one of `dataset`, `data` and `train`.
+    """
 
     name: str
     size: str = ""
-    """Which form of it, where there are several."""
+    """The name of the variant, if the workload has several."""
     summary: str = ""
     model: Model | None = None
-    """Layers that every engine can build."""
+    """A model of layers, which every engine can build."""
     torch: Callable[[], Any] | None = None
-    """Makes an nn.Module: for engine torch."""
+    """Returns an nn.Module, for engine torch."""
     tensorflow: Callable[[], Any] | None = None
-    """Makes a Keras model or a TensorFunction: for engine tensorflow."""
+    """Returns a Keras model or a TensorFunction, for engine tensorflow."""
     loss: Loss = "softmax"
-    """Of a model that `torch` or `tensorflow` makes."""
+    """The loss of the model that `torch` or `tensorflow` returns."""
     blocks: BlockMatmul | None = None
-    """What is computed, where nothing is trained."""
+    """The computation of a workload that does not train."""
     dataset: str | None = None
-    """A name in paceline.data."""
+    """The name of a built-in data set (see paceline.data.registry)."""
     data: Callable[[], Examples] | None = None
-    """Makes a data set of one's own, such as a reader of LibSVM files."""
+    """Returns a data set of the user's own, such as a reader of LibSVM files."""
     train: Callable[[Share], Iterable[BatchOfArrays]] | None = None
-    """One worker's batches of an epoch; called again for the next."""
+    """Returns the batches of one worker for one epoch; called again for the next epoch."""
     test: Callable[[], Iterable[BatchOfArrays]] | None = None
+    """Returns the test set in batches; without it there is no evaluation."""
     train_examples: int
+    """Training examples in one epoch, over all workers."""
     lr: float = 0.1
     """Learning rate of gradient descent."""
     momentum: float = 0.0
     most_threads: int | None = None
-    """Compute threads beyond which a worker gets slower, where that is known."""
+    """The number of compute threads above which a worker becomes slower, if known."""
     refused: Mapping[Fact, str] = {}
-    """Facts of strategies that make no sense for it, each with the reason."""
+    """Fact of a strategy -> why strategies with this fact cannot be used; the reason is shown to the user."""
 
     @property
     def title(self) -> str:
+        """Name and size, as on the command line."""
         return f"{self.name}:{self.size}" if self.size else self.name
 
     @property
     def trained_for(self) -> Loss:
+        """The loss that is minimised, wherever it is given."""
         return self.model.loss if self.model else self.loss
 
     @property
     def engines(self) -> frozenset[str] | None:
-        """The engines that can run it; None is all."""
+        """The engines that can run it; None means all."""
         if self.model or self.blocks:
             return None
         makers = {"torch": self.torch, "tensorflow": self.tensorflow}

@@ -70,7 +70,7 @@ class BlockMatmulWorker(MatmulWorker):
     def _build(self) -> dict[Any, Array]:
         """Returns what to feed for this worker's blocks to get their values."""
         job, product = self._job, self._product
-        held = product.partners_at(job.index, job.workers)
+        held = product.partners_of(job.index, job.workers)
         left = {(i, j): self._variable("A", i, j, job.index) for i, j in self._pairs}
         right = {(i, j): self._variable("B", j, i, self._home(i, j)) for i, j in dict.fromkeys([*self._pairs, *held])}
         arrived = {(i, j): self._variable("arrived", j, i, job.index) for i, j in self._away}

@@ -19,7 +19,7 @@ class BlockMatmulWorker(MatmulWorker):
             join(context)
         held = {
             (i, j): torch.from_numpy(product.block("B", j, i, job.seed))
-            for i, j in product.partners_at(job.index, job.workers)
+            for i, j in product.partners_of(job.index, job.workers)
         }
         self._arriving = {pair: torch.empty(product.side, product.side) for pair in self._away}
         self._leaving = {pair: held[pair] for pair in held if self._owner(pair) != job.index}
@@ -58,7 +58,7 @@ class BlockMatmulWorker(MatmulWorker):
         return sums.tolist()
 
     def _owner(self, pair: tuple[int, int]) -> int:
-        return self._product.owner(*pair, self._job.workers)
+        return self._product.block_owner(*pair, self._job.workers)
 
     def _number(self, pair: tuple[int, int]) -> int:
         return pair[0] * self._product.blocks + pair[1]
