@@ -7,7 +7,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from paceline.store.events import FinishedEvent
+from paceline.store.paths import RunPaths
 from paceline.store.result import Result
+from paceline.store.run import StoredRun
 
 ENGINES = ("torch", "tensorflow")
 CELLS = [
@@ -38,6 +41,15 @@ def test_a_run_until_a_loss(run_one: Callable[..., Result], engine: str, strateg
         assert set(steps) == {result.updates} == {result.reached.at_update}
         assert result.updates % 20 == 0
     check_records(result)
+    check_shard_sizes(result)
+
+
+def check_shard_sizes(result: Result) -> None:
+    """The chief reports which server stores how many values of each parameter, if there are servers."""
+    finished = StoredRun(RunPaths(Path(result.dir))).all(FinishedEvent)
+    (sizes,) = [event.shard_sizes for event in finished if event.task == "w0"]
+    assert sum(sum(parameters.values()) for parameters in sizes.values()) == (7_850 if sizes else 0)
+    assert bool(sizes) == result.strategy.startswith("ps-")
 
 
 def check_records(result: Result) -> None:

@@ -180,7 +180,7 @@ class Chief:
     def _announce_checkpoint(self, update: int, seconds: float) -> None:
         at_once = self._context.rendezvous.halted.is_set()
         if self._checkpoints.announce(update, seconds, at_once=at_once) and isinstance(self._strategy, SnapshotsState):
-            self._strategy.keep_next()
+            self._strategy.snapshot_next_update()
 
     def _checkpoint(self, update: int) -> None:
         """Everything to go on from, as a file of the run; nothing if there is nothing."""

@@ -87,8 +87,8 @@ class Prefetches(Protocol):
 class SnapshotsState(Protocol):
     """A strategy that must know beforehand of which update the state will be asked for."""
 
-    def keep_next(self) -> None:
-        """It is that of the next."""
+    def snapshot_next_update(self) -> None:
+        """Announce that `state` will be requested for the next update."""
         ...
 
 

@@ -92,7 +92,7 @@ class ParameterServerWorker:
     def parameters(self) -> Parameters:
         return self._network.snapshot()
 
-    def keep_next(self) -> None:
+    def snapshot_next_update(self) -> None:
         if self._job.momentum:
             for link in self._links:
                 link.send(Request(Op.KEEP))
