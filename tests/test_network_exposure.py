@@ -12,7 +12,7 @@ import zmq
 
 from live import LiveRun
 from paceline.paramserver.wire import Op, Request
-from paramserver.serving import client
+from paramserver.running_server import connect_zmq
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="uses ss")
 PS, ALLREDUCE = ("--layout", "pw w"), ("--layout", "w w")
@@ -84,9 +84,9 @@ def test_unauthorised_clients_at_the_port_of_a_server_do_not_affect_the_run(tmp_
     lines = subprocess.run(["ss", "-tlnpH"], capture_output=True, text=True, check=True).stdout.splitlines()
     (address,) = [line.split()[3] for line in lines if f"pid={run.pid_of('ps0')}," in line]
     host, port = address.rsplit(":", 1)
-    push = Request(Op.PUSH).head() + bytes(4 * 7_850)
+    push = Request(Op.PUSH).header() + bytes(4 * 7_850)
     with ExitStack() as stack:
-        intruders = [stack.enter_context(client(f"tcp://{address}", None, f"w{n % 2}")) for n in range(4)]
+        strangers = [stack.enter_context(connect_zmq(f"tcp://{address}", None, f"w{n % 2}")) for n in range(4)]
         idle = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(50)]
         for intruder in intruders:
             intruder.linger, intruder.sndtimeo = 0, 0

@@ -63,7 +63,7 @@ class _InTurns(recorder.Recorder):
 
 
 class _BusyRecorderInTurns(busy_recorder.BusyRecorder):
-    def _keep(self) -> None:
+    def _record_intervals(self) -> None:
         turn = turn_at(clock_ns())
         while not self._closing.wait(seconds_until(turn := next_measured(turn), _INTO_S)):
-            self._write()
+            self._end_interval()

@@ -7,26 +7,26 @@ import polars as pl
 import pytest
 
 import paceline
-from paceline.paramserver.buckets import BUCKET_BYTES, cut, touched_by
+from paceline.paramserver.buckets import BUCKET_BYTES, buckets_by_parameter, cut_buckets
 from paceline.workloads.alexnet import CIFAR, IMAGENET
 
 
 @pytest.mark.parametrize("servers", [1, 2, 3])
 def test_buckets_cover_every_value_once_and_none_is_too_large(servers: int) -> None:
-    by_server = cut(CIFAR.size, servers)
+    by_server = cut_buckets(CIFAR.size, servers)
     assert len(by_server) == servers
-    buckets = sorted((bucket for found in by_server for bucket in found), key=lambda bucket: bucket.part.start)
-    assert buckets[0].part.start == 0
-    assert buckets[-1].part.stop == CIFAR.size
+    buckets = sorted((bucket for found in by_server for bucket in found), key=lambda bucket: bucket.in_model.start)
+    assert buckets[0].in_model.start == 0
+    assert buckets[-1].in_model.stop == CIFAR.size
     for one, other in pairwise(buckets):
-        assert one.part.stop == other.part.start
+        assert one.in_model.stop == other.in_model.start
     assert max(bucket.size for bucket in buckets) * 4 <= BUCKET_BYTES
 
 
 def test_the_last_layers_buckets_do_not_wait_for_the_first_layers() -> None:
-    (buckets,) = cut(IMAGENET.size, 1)
-    touched = touched_by(buckets, IMAGENET.parameters)
-    last_bias, first_weight = touched[-1], touched[0]
+    (buckets,) = cut_buckets(IMAGENET.size, 1)
+    bucket_indices = buckets_by_parameter(buckets, IMAGENET.parameters)
+    last_bias, first_weight = bucket_indices[-1], bucket_indices[0]
     assert set(last_bias).isdisjoint(first_weight)
 
 

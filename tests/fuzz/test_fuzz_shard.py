@@ -1,4 +1,4 @@
-"""The parameter server's decisions, given whatever a worker with the run's key may send."""
+"""The logic of a parameter server under arbitrary requests of a worker that has the key of the run."""
 
 import random
 from collections.abc import Callable
@@ -19,93 +19,94 @@ THIRDS = (slice(8, 12), slice(4, 8), slice(0, 4))
 SENDERS = [b"w0", b"w1", b"w2", b"w3", b"", b"\0\xff", b"w" * 255]
 
 
-def side() -> ServerTransfer:
-    return ServerTransfer(np.zeros(SIZE, np.float32), steady=True)
+def make_transfer() -> ServerTransfer:
+    return ServerTransfer(np.zeros(SIZE, np.float32), zero_copy=True)
 
 
-def side_with_lanes() -> ServerTransfer:
-    """Rows through memory, in which workers may have written anything."""
-    made, chance = side(), np.random.default_rng(1)
-    rooms = [chance.integers(-3, SIZE + 3, RowBuffer.room(SIZE)).astype(np.int32).view(np.float32) for _ in WORKERS]
-    made.lanes = ServerRowBuffers(
-        made.values, {n.encode(): RowBuffer(room) for n, room in zip(WORKERS, rooms, strict=True)}
-    )
-    return made
+def make_shared_row_transfer() -> ServerTransfer:
+    """Rows through shared memory that contains arbitrary values, as a faulty worker may have written them."""
+    transfer, random_values = make_transfer(), np.random.default_rng(1)
+    buffers = {}
+    for name in WORKERS:
+        memory = random_values.integers(-3, SIZE + 3, RowBuffer.memory_size(SIZE)).astype(np.int32).view(np.float32)
+        buffers[name.encode()] = RowBuffer(memory)
+    transfer.row_buffers = ServerRowBuffers(transfer.values, buffers)
+    return transfer
 
 
-def plan(**fields: object) -> ShardPlan:
+def make_plan(**fields: object) -> ShardPlan:
     return ShardPlan(**{"buckets": THIRDS, "lr": 0.5, "workers": WORKERS, **fields})  # type: ignore[arg-type]
 
 
 SHARDS: dict[str, Callable[[], Shard]] = {
-    "async": lambda: AsyncShard(side(), plan(limit=50, momentum=0.9)),
-    "sync": lambda: SyncShard(side(), plan()),
-    "sync, folding": lambda: SyncShard(side(), plan(folds=True)),
-    "async rows": lambda: AsyncShard(side(), plan(by_rows=True)),
-    "sync rows": lambda: SyncShard(side(), plan(by_rows=True)),
-    "sync rows in memory": lambda: SyncShard(side_with_lanes(), plan(by_rows=True)),
+    "async": lambda: AsyncShard(make_transfer(), make_plan(update_limit=50, momentum=0.9)),
+    "sync": lambda: SyncShard(make_transfer(), make_plan()),
+    "sync, accumulating": lambda: SyncShard(make_transfer(), make_plan(accumulates=True)),
+    "async rows": lambda: AsyncShard(make_transfer(), make_plan(by_rows=True)),
+    "sync rows": lambda: SyncShard(make_transfer(), make_plan(by_rows=True)),
+    "sync rows in memory": lambda: SyncShard(make_shared_row_transfer(), make_plan(by_rows=True)),
 }
-numbers = np.arange(4, dtype=np.int32).tobytes()
-odd = np.array([np.nan, np.inf, -np.inf, 3e38], np.float32).tobytes()
-GOOD = [
-    *(Request(op).head() for op in Op),
-    *(Request(Op.PUSH, 0, bucket).head() + payload for bucket in range(3) for payload in (bytes(16), odd)),
-    *(Request(Op.PULL, 0, bucket).head() for bucket in range(3)),
-    Request(Op.PULL_ROWS, 0, 4).head() + numbers,
-    Request(Op.PUSH_ROWS, 0, 4).head() + odd + numbers,
-    Request(Op.PUSH_ROWS, 0, 0).head() + bytes(16),
+INDICES = np.arange(4, dtype=np.int32).tobytes()
+NON_FINITE = np.array([np.nan, np.inf, -np.inf, 3e38], np.float32).tobytes()
+VALID = [
+    *(Request(op).header() for op in Op),
+    *(Request(Op.PUSH, 0, bucket).header() + payload for bucket in range(3) for payload in (bytes(16), NON_FINITE)),
+    *(Request(Op.PULL, 0, bucket).header() for bucket in range(3)),
+    Request(Op.PULL_ROWS, 0, 4).header() + INDICES,
+    Request(Op.PUSH_ROWS, 0, 4).header() + NON_FINITE + INDICES,
+    Request(Op.PUSH_ROWS, 0, 0).header() + bytes(16),
 ]
 
 
 @pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
 @pytest.mark.parametrize("kind", SHARDS)
 @quick_and_thorough(3_000)
-def test_whatever_comes_is_answered_or_refused_and_what_is_refused_changes_nothing(kind: str, cases: int) -> None:
-    chance, shard, refused = random.Random(2), SHARDS[kind](), 0
-    for number, data in enumerate(mutants([*GOOD, *GOOD], cases)):
+def test_every_request_is_answered_or_refused_and_a_refused_one_changes_nothing(kind: str, cases: int) -> None:
+    rng, shard, refused = random.Random(2), SHARDS[kind](), 0
+    for number, data in enumerate(mutants([*VALID, *VALID], cases)):
         if number % 500 == 0:
-            shard = SHARDS[kind]()  # Whoever was told to stop, or that all have left, has little left to decide.
-        frames = [data] if chance.random() < 0.7 else [data[:20], data[20:]]
+            shard = SHARDS[kind]()  # Start again: after STOP, or with all workers done, most requests have no effect.
+        frames = [data] if rng.random() < 0.7 else [data[:20], data[20:]]
         before = shard.values.tobytes(), shard.updates
         try:
             request, payload = Request.unpack(frames)
-            if chance.random() < 0.5:
+            if rng.random() < 0.5:
                 request = msgspec.structs.replace(request, version=shard.updates)
-            answers = shard.handle(chance.choice(SENDERS[: chance.choice((3, 7))]), request, payload)
+            replies = shard.handle(rng.choice(SENDERS[: rng.choice((3, 7))]), request, payload)
         except WireError:
             refused += 1
             assert (shard.values.tobytes(), shard.updates) == before
             continue
-        for answer in answers:
-            assert answer.worker.decode() in WORKERS
-            answer.reply.head()
+        for reply in replies:
+            assert reply.worker.decode() in WORKERS
+            reply.reply.header()
     assert 0 < refused < cases
 
 
 @pytest.mark.parametrize("first", [Op.PUSH, Op.PUSH_ROWS])
 @pytest.mark.parametrize("by_rows", [False, True])
-def test_an_update_is_never_made_of_rows_and_buckets(first: Op, by_rows: bool) -> None:
-    """Once it was, and the server fell over what it found when the last worker had pushed."""
-    shard = SyncShard(side(), plan(by_rows=by_rows))
-    both = {Op.PUSH: bytes(16), Op.PUSH_ROWS: bytes(16) + numbers}
+def test_update_never_mixes_rows_and_buckets(first: Op, by_rows: bool) -> None:
+    """Regression test: the server crashed when the last worker had pushed the other kind."""
+    shard = SyncShard(make_transfer(), make_plan(by_rows=by_rows))
+    payloads = {Op.PUSH: bytes(16), Op.PUSH_ROWS: bytes(16) + INDICES}
     refused = 0
-    for worker, op in zip((b"w0", b"w1", b"w2"), (first, *(op for op in both if op != first), first), strict=True):
-        shard.handle(worker, Request(Op.PULL_ROWS, bucket=4), numbers)
+    for worker, op in zip((b"w0", b"w1", b"w2"), (first, *(op for op in payloads if op != first), first), strict=True):
+        shard.handle(worker, Request(Op.PULL_ROWS, bucket=4), INDICES)
         try:
-            shard.handle(worker, Request(op, bucket=4 if op is Op.PUSH_ROWS else 0), both[op])
+            shard.handle(worker, Request(op, bucket=4 if op is Op.PUSH_ROWS else 0), payloads[op])
         except WireError:
             refused += 1
     assert refused in (1, 2)
 
 
-def test_a_gradient_that_comes_too_late_is_not_folded_in() -> None:
-    """Once it was: values that all the others had agreed on then moved by it."""
-    shard = SyncShard(side(), plan(buckets=(slice(0, SIZE),), folds=True, lr=1.0))
+def test_late_gradient_is_not_accumulated() -> None:
+    """Regression test: a late gradient changed the values of an update that was already complete."""
+    shard = SyncShard(make_transfer(), make_plan(buckets=(slice(0, SIZE),), accumulates=True, lr=1.0))
     push = Request(Op.PUSH, 0, 0)
     for worker in (b"w0", b"w1", b"w2"):
         shard.handle(worker, push, np.ones(SIZE, np.float32).tobytes())
-    (answer,) = shard.handle(b"w1", push, np.full(SIZE, 100, np.float32).tobytes())
-    assert answer.reply.update == 1
+    (late,) = shard.handle(b"w1", push, np.full(SIZE, 100, np.float32).tobytes())
+    assert late.reply.update == 1
     for worker in (b"w0", b"w1", b"w2"):
         shard.handle(worker, Request(Op.PUSH, 1, 0), np.ones(SIZE, np.float32).tobytes())
     assert shard.values.tolist() == [-2.0] * SIZE

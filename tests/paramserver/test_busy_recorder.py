@@ -1,4 +1,4 @@
-"""How busy a server says it was, against the clocks of the thread that was."""
+"""The recorded busy time of a server agrees with the clocks of the thread that was busy."""
 
 import os
 import subprocess
@@ -13,95 +13,96 @@ import numpy as np
 import pytest
 
 from paceline.paramserver import busy_recorder
-from paceline.paramserver.busy_recorder import BusyRecorder
+from paceline.paramserver.busy_recorder import THREAD_NAME, BusyRecorder
 from paceline.recording.layout import RecordKind
 from paceline.recording.reader import RecordReader
 from paceline.recording.recorder import Recorder
 from paceline.recording.rows import decode
-from paramserver.serving import WORKER_KEYS, client, is_served, running
+from paramserver.running_server import WORKER_KEYS, connect_zmq, pull_and_push, run_server
 
 WORK_S = IDLE_S = 0.4
 
 
-class Burnt:
-    """Work for this thread, then none; how long it took by its own clock of CPU time, and by the one on the wall."""
+class WorkThenIdle:
+    """Keeps this thread busy, then idle; measures the busy part by the wall clock and by the thread's CPU clock."""
 
     def __init__(self) -> None:
-        wall, cpu = time.monotonic(), time.thread_time()
-        while time.thread_time() < cpu + WORK_S:
+        wall_start, cpu_start = time.monotonic(), time.thread_time()
+        while time.thread_time() < cpu_start + WORK_S:
             pass
-        self.wall_s, self.cpu_s = time.monotonic() - wall, time.thread_time() - cpu
+        self.wall_s, self.cpu_s = time.monotonic() - wall_start, time.thread_time() - cpu_start
+        self.work_end_ns = time.monotonic_ns()
         time.sleep(IDLE_S)
 
 
-def served(folder: Path) -> np.ndarray:
+def busy_records(folder: Path) -> np.ndarray:
     rows = decode(RecordReader(folder / "records").new())
     assert set(rows["kind"]) == {RecordKind.SERVE}
     return rows
 
 
-def test_it_is_busy_as_long_as_it_has_a_core_or_waits_for_one(tmp_path: Path) -> None:
+def test_busy_time_is_time_on_a_core_plus_time_waiting_for_one(tmp_path: Path) -> None:
     with BusyRecorder(Recorder(tmp_path / "records")):
-        burnt = Burnt()
-    busy_s = served(tmp_path)["duration_ns"].sum() / 1e9
-    assert 0.9 * burnt.cpu_s < busy_s < 1.1 * burnt.wall_s
+        work = WorkThenIdle()
+    busy_s = busy_records(tmp_path)["duration_ns"].sum() / 1e9
+    assert 0.9 * work.cpu_s < busy_s < 1.1 * work.wall_s
 
 
-def test_where_nobody_counts_waiting_it_is_busy_as_long_as_it_has_a_core(
+def test_busy_time_is_cpu_time_where_the_system_does_not_count_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(busy_recorder, "_schedstat", lambda _thread: None)
+    monkeypatch.setattr(busy_recorder, "_open_schedstat", lambda _thread: None)
     with BusyRecorder(Recorder(tmp_path / "records")):
-        burnt = Burnt()
-    busy_s = served(tmp_path)["duration_ns"].sum() / 1e9
-    assert busy_s == pytest.approx(burnt.cpu_s, rel=0.1)
+        work = WorkThenIdle()
+    busy_s = busy_records(tmp_path)["duration_ns"].sum() / 1e9
+    assert busy_s == pytest.approx(work.cpu_s, rel=0.1)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts it")
-def test_waiting_for_a_core_counts(tmp_path: Path) -> None:
-    with _rival_on_one_core(), BusyRecorder(Recorder(tmp_path / "records")):
-        burnt = Burnt()
-    busy_s = served(tmp_path)["duration_ns"].sum() / 1e9
-    assert burnt.wall_s > 1.2 * burnt.cpu_s
-    assert 0.9 * burnt.wall_s < busy_s < 1.1 * burnt.wall_s
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts the time that a thread waits for a core")
+def test_time_waiting_for_a_core_counts_as_busy(tmp_path: Path) -> None:
+    with _competitor_on_one_core(), BusyRecorder(Recorder(tmp_path / "records")):
+        work = WorkThenIdle()
+    busy_s = busy_records(tmp_path)["duration_ns"].sum() / 1e9
+    assert work.wall_s > 1.2 * work.cpu_s
+    assert 0.9 * work.wall_s < busy_s < 1.1 * work.wall_s
 
 
-def test_its_stretches_follow_each_other_from_the_first_to_the_last(tmp_path: Path) -> None:
+def test_intervals_cover_the_recorded_time_without_gaps(tmp_path: Path) -> None:
     before = time.monotonic_ns()
     with BusyRecorder(Recorder(tmp_path / "records")):
-        Burnt()
-    rows = served(tmp_path)
+        work = WorkThenIdle()
+    rows = busy_records(tmp_path)
     starts = rows["start_ns"]
     assert (np.diff(starts) > 0).all()
     assert before <= starts[0] < starts[-1] <= time.monotonic_ns()
-    # There was next to nothing to do in the second half.
-    half = starts < (starts[0] + starts[-1]) // 2
-    assert rows["duration_ns"][half].sum() > 5 * rows["duration_ns"][~half].sum()
+    is_idle = starts >= work.work_end_ns
+    assert is_idle.any()
+    assert rows["duration_ns"][~is_idle].sum() > 5 * rows["duration_ns"][is_idle].sum()
 
 
 @pytest.mark.parametrize("record", [True, False])
-def test_a_server_keeps_one_while_it_serves_if_it_is_to_be_measured(tmp_path: Path, record: bool) -> None:
-    with running(tmp_path, record=record) as server, client(server.address, WORKER_KEYS) as worker:
-        is_served(worker)
-        assert ("diary" in _threads()) == record
-    assert "diary" not in _threads()
+def test_server_records_busy_time_only_if_the_job_records(tmp_path: Path, record: bool) -> None:
+    with run_server(tmp_path, record=record) as server, connect_zmq(server.address, WORKER_KEYS) as worker:
+        pull_and_push(worker)
+        assert (THREAD_NAME in _thread_names()) == record
+    assert THREAD_NAME not in _thread_names()
 
 
 @contextmanager
-def _rival_on_one_core() -> Iterator[None]:
-    """This thread may use one core only, and somebody else is on it all the time."""
+def _competitor_on_one_core() -> Iterator[None]:
+    """Restrict this thread to one core, on which another process runs all the time."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cores)})
-    rival = subprocess.Popen([sys.executable, "-c", "print(flush=True)\nwhile True: pass"], stdout=subprocess.PIPE)
+    competitor = subprocess.Popen([sys.executable, "-c", "print(flush=True)\nwhile True: pass"], stdout=subprocess.PIPE)
     try:
-        assert rival.stdout
-        rival.stdout.readline()
+        assert competitor.stdout
+        competitor.stdout.readline()
         yield
     finally:
         os.sched_setaffinity(0, cores)
-        rival.kill()
-        rival.communicate()
+        competitor.kill()
+        competitor.communicate()
 
 
-def _threads() -> list[str]:
+def _thread_names() -> list[str]:
     return [thread.name for thread in threading.enumerate()]

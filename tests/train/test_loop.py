@@ -14,7 +14,7 @@ from paceline.recording.rows import decode
 from paceline.train.context import TaskContext
 from paceline.train.loop import train
 from paceline.train.strategy import Step
-from paramserver.serving import JOB, LOGREG, Alone
+from paramserver.running_server import JOB, LOGREG, SingleTaskRendezvous
 
 
 class Scripted:
@@ -54,7 +54,7 @@ def trained(tmp_path: Path, *script: Step | Exception) -> list[tuple[int, Record
         model=LOGREG.model,
         data=LabelledImages(train_x=images, train_y=labels, test_x=images, test_y=labels, scale=1.0),
         recorder=recorder,
-        rendezvous=Alone({}),
+        rendezvous=SingleTaskRendezvous({}),
     )
     train(context, Scripted(recorder, list(script)))  # type: ignore[arg-type]
     return recorded(tmp_path)

@@ -1,4 +1,7 @@
-"""The parameters cut into pieces that travel on their own: a push starts while backward still runs."""
+"""Cuts the parameter vector into one shard per server, and each shard into buckets.
+
+A bucket is pushed and answered on its own, so pushing starts while the backward pass still computes other gradients.
+"""
 
 from collections.abc import Sequence
 from itertools import accumulate
@@ -8,60 +11,66 @@ import msgspec
 from paceline.workloads.parameters import ParameterShape, shards
 
 BUCKET_BYTES = 4 * 2**20
-_VALUES = BUCKET_BYTES // 4
+"""The size of a bucket; only the last one of a shard may be smaller."""
+_BUCKET_VALUES = BUCKET_BYTES // 4
 
 
 class Bucket(msgspec.Struct, frozen=True):
     server: int
     number: int
-    """Among the buckets of its server."""
-    part: slice
-    """Of all parameters."""
-    within: slice
-    """Of the server's own part."""
+    """Its index among the buckets of its server."""
+    in_model: slice
+    """Its values in the vector of all parameters."""
+    in_shard: slice
+    """Its values in the shard of its server."""
 
     @property
     def size(self) -> int:
-        return int(self.part.stop - self.part.start)
+        """How many values it has."""
+        return int(self.in_model.stop - self.in_model.start)
 
 
-def cut(size: int, servers: int) -> list[list[Bucket]]:
-    """The buckets of each server. Cut from the end: what backward finds first is then not mixed with what it finds
-    last."""
-    found = []
+def cut_buckets(size: int, servers: int) -> list[list[Bucket]]:
+    """The buckets of each server, for a model of `size` values.
+
+    Each shard is cut from its end: the backward pass computes the gradients of the last parameters first, and this
+    keeps them apart from the gradients it computes last, so that the first bucket can be pushed early.
+    """
+    buckets_by_server = []
     for server, part in enumerate(shards(size, servers)):
-        stops = range(part.stop, part.start, -_VALUES)
-        found.append(
+        stops = range(part.stop, part.start, -_BUCKET_VALUES)
+        buckets_by_server.append(
             [
                 Bucket(server, number, slice(start, stop), slice(start - part.start, stop - part.start))
                 for number, stop in enumerate(stops)
-                for start in (max(part.start, stop - _VALUES),)
+                for start in (max(part.start, stop - _BUCKET_VALUES),)
             ]
         )
-    return found
+    return buckets_by_server
 
 
 def shard_sizes(shapes: Sequence[ParameterShape], servers: int) -> dict[str, dict[str, int]]:
-    """For each server, how many values of which parameters it holds."""
+    """For each server's task name: how many values of each parameter it stores."""
     ends = list(accumulate(shape.size for shape in shapes))
     return {
         f"ps{server}": {
-            shape.name: held
+            shape.name: stored
             for shape, end in zip(shapes, ends, strict=True)
-            if (held := min(end, part.stop) - max(end - shape.size, part.start)) > 0
+            if (stored := min(end, part.stop) - max(end - shape.size, part.start)) > 0
         }
         for server, part in enumerate(shards(ends[-1], servers))
     }
 
 
-Touched = list[list[int]]
+BucketIndices = list[list[int]]
+"""For each parameter, the indices of the buckets that contain some of its values."""
 
 
-def touched_by(buckets: Sequence[Bucket], shapes: Sequence[ParameterShape]) -> Touched:
-    """For each parameter, which of the buckets hold some of it."""
+def buckets_by_parameter(buckets: Sequence[Bucket], shapes: Sequence[ParameterShape]) -> BucketIndices:
+    """For each parameter, the indices (in `buckets`) of the buckets that contain some of its values."""
     ends = list(accumulate(shape.size for shape in shapes))
     starts = [0, *ends[:-1]]
     return [
-        [i for i, bucket in enumerate(buckets) if bucket.part.start < end and start < bucket.part.stop]
+        [i for i, bucket in enumerate(buckets) if bucket.in_model.start < end and start < bucket.in_model.stop]
         for start, end in zip(starts, ends, strict=True)
     ]

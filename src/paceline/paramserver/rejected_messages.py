@@ -1,14 +1,16 @@
-"""What a server says of messages it cannot use: the first few in words, the rest as a count.
+"""Logs the messages that a server rejects: the first ones one by one, the rest only as a count.
 
-Whoever sends a million of them must not fill the run's log with a million lines.
+A faulty worker may send millions of invalid messages; they must not fill the run's log with as many lines.
 """
 
 import logging
 from collections import Counter
 
 _log = logging.getLogger(__name__)
-_IN_WORDS = 20
-_NAMES = 100
+_MAX_LOGGED = 20
+"""Rejected messages that get a log line of their own."""
+_MAX_SENDERS = 100
+"""Senders that are counted by name, so that invented names cannot fill the memory."""
 
 
 class RejectedMessageLog:
@@ -16,16 +18,17 @@ class RejectedMessageLog:
         self._count = 0
         self._by_sender: Counter[bytes] = Counter()
 
-    def note(self, sender: bytes, error: Exception) -> None:
+    def add(self, sender: bytes, error: Exception) -> None:
         self._count += 1
-        if sender in self._by_sender or len(self._by_sender) < _NAMES:
+        if sender in self._by_sender or len(self._by_sender) < _MAX_SENDERS:
             self._by_sender[sender] += 1
-        if self._count <= _IN_WORDS:
-            _log.warning("dropped a message of %r: %s", sender, error)
-        if self._count == _IN_WORDS:
-            _log.warning("further ones are only counted")
+        if self._count <= _MAX_LOGGED:
+            _log.warning("dropped a message from or to %r: %s", sender, error)
+        if self._count == _MAX_LOGGED:
+            _log.warning("further dropped messages are counted, not logged")
 
     def close(self) -> None:
-        if self._count > _IN_WORDS:
-            most = ", ".join(f"{sender!r} {count:,}" for sender, count in self._by_sender.most_common(5))
-            _log.warning("dropped %s messages in all, most of: %s", f"{self._count:,}", most)
+        """Log the total, if not every rejected message was logged."""
+        if self._count > _MAX_LOGGED:
+            senders = ", ".join(f"{sender!r} {count:,}" for sender, count in self._by_sender.most_common(5))
+            _log.warning("dropped %s messages in total, most of them from or to: %s", f"{self._count:,}", senders)

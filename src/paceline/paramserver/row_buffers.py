@@ -1,7 +1,8 @@
-"""How rows pass between a worker and a server: in messages, or through a lane of memory that both see.
+"""Passes the rows of a sparse model between a worker and a server: in messages, or through shared memory.
 
-A lane holds the indices a worker asks for, the values it gets, and the gradients it gives back for them. A push is
-for the rows pulled last, so it needs no indices of its own; it brings those of the rows wanted next instead.
+A row buffer in shared memory has three vectors: the indices of the rows that the worker requests, their values, and the
+gradients that the worker computes for them. A push always belongs to the rows that were requested last, so it needs no
+indices for its gradients. It carries the indices of the rows that the worker needs next instead.
 """
 
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from paceline.paramserver.transports.shared_memory import Segment, map_peer_vector
-from paceline.paramserver.wire import Buffer, WireError, Worker
+from paceline.paramserver.wire import Buffer, WireError, WorkerName
 from paceline.workloads.parameters import Vector
 
 Indices = NDArray[np.int32]
@@ -18,98 +19,103 @@ _VECTORS = 3
 
 
 class RowBuffer:
-    """Room for `size` rows, each vector by itself."""
+    """Views of one vector of shared memory: `indices`, `values` and `gradient`, each with the same capacity."""
 
-    def __init__(self, room: Vector) -> None:
-        indices, self.values, self.gradient = room.reshape(_VECTORS, -1)
+    def __init__(self, memory: Vector) -> None:
+        indices, self.values, self.gradient = memory.reshape(_VECTORS, -1)
         self.indices = indices.view(np.int32)
 
     @staticmethod
-    def room(size: int) -> int:
-        return _VECTORS * size
+    def memory_size(rows: int) -> int:
+        """How many float32 values a buffer for so many rows needs."""
+        return _VECTORS * rows
 
 
 class WorkerRowBuffers:
-    """A worker's lanes, one for each server, in memory that the servers can map."""
+    """A worker's side: one row buffer for each server, in memory that the servers can map, or messages."""
 
-    def __init__(self, servers: int, size: int, *, shared: bool) -> None:
-        self._segment = Segment(servers * RowBuffer.room(size)) if shared else None
-        self._lanes = [RowBuffer(part) for part in self._segment.vector.reshape(servers, -1)] if self._segment else []
+    def __init__(self, servers: int, rows: int, *, shared: bool) -> None:
+        self._segment = Segment(servers * RowBuffer.memory_size(rows)) if shared else None
+        self._buffers = [RowBuffer(part) for part in self._segment.vector.reshape(servers, -1)] if self._segment else []
 
     @property
     def path(self) -> str | None:
+        """The path of the shared memory; None if rows are sent in messages."""
         return self._segment.path if self._segment else None
 
-    def ask(self, server: int, indices: Indices) -> Buffer:
-        """What goes with a request for rows."""
-        if not self._lanes:
+    def pull_payload(self, server: int, indices: Indices) -> Buffer:
+        """The payload of a request for these rows."""
+        if not self._buffers:
             return indices.tobytes()
-        self._lanes[server].indices[: indices.size] = indices
+        self._buffers[server].indices[: indices.size] = indices
         return b""
 
-    def take(self, server: int, count: int, payload: Buffer) -> Vector:
-        """The rows that came with the answer; they are overwritten by the next."""
-        if not self._lanes:
-            # Copied: what was received cannot be written to, and tensors must be.
-            return np.frombuffer(payload, np.float32).copy()
-        return self._lanes[server].values[:count]
+    def push_payload(self, server: int, gradient: Vector, next_indices: Indices) -> Buffer:
+        """The payload of a push that also requests the rows at `next_indices`."""
+        if not self._buffers:
+            return gradient.tobytes() + next_indices.tobytes()
+        self._buffers[server].gradient[: gradient.size] = gradient
+        return self.pull_payload(server, next_indices)
 
-    def give(self, server: int, gradient: Vector, wanted: Indices) -> Buffer:
-        """What goes with a push that also asks for rows."""
-        if not self._lanes:
-            return gradient.tobytes() + wanted.tobytes()
-        self._lanes[server].gradient[: gradient.size] = gradient
-        return self.ask(server, wanted)
+    def reply_rows(self, server: int, count: int, payload: Buffer) -> Vector:
+        """The rows of a reply; the next reply may overwrite them."""
+        if not self._buffers:
+            # Copied because the received bytes are read-only and tensors need writable memory.
+            return np.frombuffer(payload, np.float32).copy()
+        return self._buffers[server].values[:count]
 
 
 class ServerRowBuffers:
-    """The other end, at one server: out of messages, unless workers' lanes are known."""
+    """A server's side: the row buffers of those workers that share memory; rows of the others come in messages."""
 
-    def __init__(self, values: Vector, lanes: dict[Worker, RowBuffer] | None = None) -> None:
-        self._values, self._lanes = values, lanes or {}
-        self._asked: dict[Worker, Indices] = {}
+    def __init__(self, values: Vector, buffers: dict[WorkerName, RowBuffer] | None = None) -> None:
+        self._values, self._buffers = values, buffers or {}
+        self._requested: dict[WorkerName, Indices] = {}
+        """The rows that each worker requested last."""
 
-    def replace(self, worker: Worker, lane: RowBuffer) -> None:
-        """The worker comes back with other memory."""
-        self._lanes[worker] = lane
-        self._asked.pop(worker, None)
+    def replace(self, worker: WorkerName, buffer: RowBuffer) -> None:
+        """Use another buffer: the worker was restarted and has new memory."""
+        self._buffers[worker] = buffer
+        self._requested.pop(worker, None)
 
-    def want(self, worker: Worker, count: int, payload: Buffer) -> None:
-        """The worker asks for rows; it gets them with its next answer."""
-        lane = self._lanes.get(worker)
-        found = lane.indices[:count].copy() if lane else _exactly(payload, count, np.dtype(np.int32))
-        if count and not (found.size == count and found.min() >= 0 and found.max() < self._values.size):
-            raise WireError("rows beyond this shard")
-        self._asked[worker] = found
+    def request_rows(self, worker: WorkerName, count: int, payload: Buffer) -> None:
+        """Store which rows the next reply to this worker has to carry; WireError if the indices are invalid."""
+        buffer = self._buffers.get(worker)
+        # Copied: the worker overwrites them with its next request, and could change them after this check.
+        indices = buffer.indices[:count].copy() if buffer else _decode(payload, count, np.dtype(np.int32))
+        if count and not (indices.size == count and indices.min() >= 0 and indices.max() < self._values.size):
+            raise WireError(f"row indices are outside of this shard of {self._values.size} values")
+        self._requested[worker] = indices
 
-    def rows(self, worker: Worker) -> Buffer:
-        """What goes with the answer to a worker that asked for rows."""
-        indices, lane = self._asked[worker], self._lanes.get(worker)
-        if lane is None:
+    def reply_payload(self, worker: WorkerName) -> Buffer:
+        """The payload of a reply to a worker that has requested rows."""
+        indices, buffer = self._requested[worker], self._buffers.get(worker)
+        if buffer is None:
             return self._values[indices]
-        np.take(self._values, indices, out=lane.values[: indices.size], mode="clip")
+        np.take(self._values, indices, out=buffer.values[: indices.size], mode="clip")
         return b""
 
-    def given(self, worker: Worker, wants: int, payload: Buffer) -> tuple[Indices, Vector]:
-        """The gradients for the rows that the worker asked for last; notes what it asks for now."""
-        if worker not in self._asked:
-            raise WireError(f"{worker!r} pushes rows it has not pulled")
-        indices, lane = self._asked[worker], self._lanes.get(worker)
-        if lane:
-            gradient = lane.gradient[: indices.size]
+    def take_gradient(self, worker: WorkerName, next_count: int, payload: Buffer) -> tuple[Indices, Vector]:
+        """The rows that the worker requested last with their gradients; stores the next rows that it requests."""
+        if worker not in self._requested:
+            raise WireError(f"{worker!r} pushed rows that it has not pulled")
+        indices, buffer = self._requested[worker], self._buffers.get(worker)
+        if buffer:
+            gradient = buffer.gradient[: indices.size]
         else:
-            cut = 4 * indices.size
-            gradient, payload = _exactly(payload[:cut], indices.size, np.dtype(np.float32)), payload[cut:]
-        self.want(worker, wants, payload)
+            gradient_bytes = 4 * indices.size
+            gradient = _decode(payload[:gradient_bytes], indices.size, np.dtype(np.float32))
+            payload = payload[gradient_bytes:]
+        self.request_rows(worker, next_count, payload)
         return indices, gradient
 
 
-def map_row_buffer(path: str, server: int, servers: int, size: int) -> RowBuffer:
-    """A worker's lane to this server."""
-    return RowBuffer(map_peer_vector(path, servers * RowBuffer.room(size)).reshape(servers, -1)[server])
+def map_row_buffer(path: str, server: int, servers: int, rows: int) -> RowBuffer:
+    """A worker's row buffer for this server, mapped from the worker's shared memory."""
+    return RowBuffer(map_peer_vector(path, servers * RowBuffer.memory_size(rows)).reshape(servers, -1)[server])
 
 
-def _exactly(payload: Buffer, count: int, kind: np.dtype) -> NDArray[Any]:
-    if memoryview(payload).nbytes != count * kind.itemsize:
-        raise WireError(f"{memoryview(payload).nbytes} bytes for {count} rows")
-    return np.frombuffer(payload, kind)
+def _decode(payload: Buffer, count: int, dtype: np.dtype) -> NDArray[Any]:
+    if memoryview(payload).nbytes != count * dtype.itemsize:
+        raise WireError(f"the payload has {memoryview(payload).nbytes} bytes for {count} rows")
+    return np.frombuffer(payload, dtype)

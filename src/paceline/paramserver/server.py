@@ -1,9 +1,9 @@
-"""A parameter server: one shard behind a desk. It needs no framework at all."""
+"""A parameter server: serves one shard to the workers over a transport. It imports no ML framework."""
 
 from contextlib import nullcontext
 
 from paceline.errors import RunError
-from paceline.paramserver.buckets import BUCKET_BYTES, Bucket, cut
+from paceline.paramserver.buckets import BUCKET_BYTES, Bucket, cut_buckets
 from paceline.paramserver.busy_recorder import BusyRecorder
 from paceline.paramserver.rejected_messages import RejectedMessageLog
 from paceline.paramserver.shard import AsyncShard, Shard, ShardPlan, SyncShard
@@ -18,86 +18,98 @@ from paceline.train.context import Outcome, TaskContext
 from paceline.workloads.parameters import Vector
 
 _ROW_BYTES = 8
-"""A push carries a gradient and the next index for each row."""
+"""For each row, a push carries a gradient (4 bytes) and the index of a row that is needed next (4 bytes)."""
+_SPARE_BYTES = 1024
+"""Margin above the largest valid message, so that the limit never rejects a valid one."""
 
 
 def serve(context: TaskContext) -> Outcome:
+    """Serve one shard of the parameters until all workers have finished."""
     job, model = context.job, context.model
-    buckets = cut(model.size, job.servers)[job.index]
+    buckets = cut_buckets(model.size, job.servers)[job.index]
     if not buckets:
-        raise RunError(f"{job.servers} servers for {model.size} parameters: use fewer")
-    desk = _desk(context, buckets)
+        raise RunError(f"{job.servers} servers are too many for {model.size} parameters: use fewer servers")
+    transport = _open_transport(context, buckets)
     try:
-        part = slice(buckets[-1].part.start, buckets[0].part.stop)
-        beginning = InitialState(context)
-        side = _meet(context, part, beginning, desk.address)
-        shard = _shard(context, buckets, side, beginning, beginning.velocity(part))
+        part = slice(buckets[-1].in_model.start, buckets[0].in_model.stop)
+        initial = InitialState(context)
+        transfer = _meet_workers(context, part, initial, transport.address)
+        shard = _make_shard(context, buckets, transfer, initial, initial.velocity(part))
         context.rendezvous.start_together()
-        started = clock_ns()
+        started_ns = clock_ns()
         with BusyRecorder(context.recorder) if job.record else nullcontext():
-            _answer_until_done(desk, shard, side)
+            _handle_requests(transport, shard, transfer)
     finally:
-        desk.close()
-    return Outcome(updates=shard.updates, started_ns=started, ended_ns=clock_ns())
+        transport.close()
+    return Outcome(updates=shard.updates, started_ns=started_ns, ended_ns=clock_ns())
 
 
-def _desk(context: TaskContext, buckets: list[Bucket]) -> ServerTransport:
-    # A worker has no more on the way than its buckets.
+def _open_transport(context: TaskContext, buckets: list[Bucket]) -> ServerTransport:
+    # A worker has at most one request per bucket in flight.
     if context.job.transport == "memory":
         return PipeServerTransport(context.job.workers, messages=len(buckets))
-    return ZmqServerTransport(context.job, messages=len(buckets), largest=_largest_message(context, buckets))
+    return ZmqServerTransport(
+        context.job, messages=len(buckets), max_message_bytes=_max_message_bytes(context, buckets)
+    )
 
 
-def _meet(context: TaskContext, part: slice, beginning: InitialState, address: str) -> ServerTransfer:
+def _meet_workers(context: TaskContext, part: slice, initial: InitialState, address: str) -> ServerTransfer:
+    """Announce the server's address, wait for the workers' addresses, and map their memory if it is shared."""
     job, model = context.job, context.model
     peers = context.rendezvous.meet({"parameters": address})
-    first = beginning.values(part)
+    values = initial.values(part)
     if job.transport == "memory" and model.by_rows:
-        return SharedRowTransfer(first, job, model.by_rows.rows(job.batch), peers)
+        return SharedRowTransfer(values, job, model.by_rows.rows(job.batch), peers)
     if job.transport == "memory":
-        return SharedServerTransfer(first, part, job, model.size, peers)
-    return ServerTransfer(first, steady=workers_share_values(job))
+        return SharedServerTransfer(values, part, job, model.size, peers)
+    return ServerTransfer(values, zero_copy=workers_share_values(job))
 
 
-def _shard(
-    context: TaskContext, buckets: list[Bucket], side: ServerTransfer, beginning: InitialState, velocity: Vector | None
+def _make_shard(
+    context: TaskContext,
+    buckets: list[Bucket],
+    transfer: ServerTransfer,
+    initial: InitialState,
+    velocity: Vector | None,
 ) -> Shard:
     job = context.job
     plan = ShardPlan(
-        buckets=[bucket.within for bucket in buckets],
+        buckets=[bucket.in_shard for bucket in buckets],
         lr=job.lr,
         momentum=job.momentum,
         workers=[f"w{number}" for number in range(job.workers)],
         backup=job.backup,
-        first=beginning.update,
+        first_update=initial.update,
         velocity=velocity,
-        limit=job.update_limit,
-        counts=job.index == 0,
+        update_limit=job.update_limit,
+        limits_updates=job.index == 0,
         by_rows=bool(context.model.by_rows),
-        folds=job.synchronous and job.transport != "memory" and not context.model.by_rows and len(buckets) > 1,
+        accumulates=job.synchronous and job.transport != "memory" and not context.model.by_rows and len(buckets) > 1,
     )
-    return SyncShard(side, plan) if job.synchronous else AsyncShard(side, plan)
+    return SyncShard(transfer, plan) if job.synchronous else AsyncShard(transfer, plan)
 
 
-def _largest_message(context: TaskContext, buckets: list[Bucket]) -> int:
+def _max_message_bytes(context: TaskContext, buckets: list[Bucket]) -> int:
+    """The size above which a message from a worker is rejected without being read."""
     sparse = context.model.by_rows
     rows = sparse.rows(context.job.batch) if sparse else 0
-    return max(_ROW_BYTES * rows, min(BUCKET_BYTES, 4 * buckets[0].size)) + HEADER_BYTES + 1024
+    return max(_ROW_BYTES * rows, min(BUCKET_BYTES, 4 * buckets[0].size)) + HEADER_BYTES + _SPARE_BYTES
 
 
-def _answer_until_done(desk: ServerTransport, shard: Shard, side: ServerTransfer) -> None:
-    complaints = RejectedMessageLog()
+def _handle_requests(transport: ServerTransport, shard: Shard, transfer: ServerTransfer) -> None:
+    """The server's main loop: read a request, let the shard decide, send the replies that are due."""
+    rejected = RejectedMessageLog()
     while not shard.done:
-        worker = desk.next_sender()
+        worker = transport.next_sender()
         try:
-            answers = shard.handle(worker, *Request.unpack(desk.message()))
+            replies = shard.handle(worker, *Request.unpack(transport.read_request()))
         except WireError as error:
-            complaints.note(worker, error)
+            rejected.add(worker, error)
             continue
-        for answer in answers:
-            values = answer.payload if answer.part is None else side.deliver(answer.worker, answer.part)
+        for reply in replies:
+            payload = reply.payload if reply.part is None else transfer.reply_payload(reply.worker, reply.part)
             try:
-                desk.answer(answer.worker, answer.reply.head(), values)
+                transport.send_reply(reply.worker, reply.reply.header(), payload)
             except Unreachable as error:
-                complaints.note(answer.worker, error)
-    complaints.close()
+                rejected.add(reply.worker, error)
+    rejected.close()

@@ -1,8 +1,9 @@
-"""A parameter server's decisions, without any socket: requests in, answers out.
+"""The logic of a parameter server without any I/O: requests in, replies out.
 
-A shard holds a part of the parameters, in buckets that are pushed and answered one by one. Shard 0 also counts: it
-hands out leave to make a step only as often as there are updates to make, so that a run of N updates applies exactly
-N on every shard.
+A shard is the part of the parameters that one server stores, cut into buckets that are pushed and answered one by one.
+
+A worker makes a step only with a step permit, which a reply grants. In ps-async the server with shard 0 limits the run:
+it grants exactly as many permits as there are updates to make, so a run of N updates applies exactly N on every shard.
 """
 
 from collections.abc import Sequence
@@ -14,283 +15,313 @@ import numpy as np
 from paceline.errors import RunError
 from paceline.paramserver.sgd import BlockSgd, Rows
 from paceline.paramserver.transfer import ServerTransfer
-from paceline.paramserver.wire import Buffer, Op, Reply, Request, WireError, Worker
+from paceline.paramserver.wire import Buffer, Op, Reply, Request, WireError, WorkerName
 from paceline.recording.recorder import clock_ns
 from paceline.workloads.parameters import Vector
 
-_FOR_THE_CHIEF = (Op.STOP, Op.FINAL, Op.STATE, Op.KEEP)
+_CHIEF_ONLY = (Op.STOP, Op.AWAIT_DONE, Op.STATE, Op.SNAPSHOT)
 
 
 class ShardReply(msgspec.Struct, frozen=True):
-    worker: Worker
+    """A reply, the worker that gets it, and what it carries: a part of the values, another payload, or nothing."""
+
+    worker: WorkerName
     reply: Reply
     part: slice | None = None
-    """The values to go with it."""
+    """The part of the values that the reply carries; None if it carries `payload`."""
     payload: Buffer = b""
-    """Or what else."""
 
 
 class ShardPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a shard is told."""
+    """The settings of a shard."""
 
     buckets: Sequence[slice]
     lr: float
     momentum: float = 0.0
     workers: Sequence[str]
+    """The names of all workers; the first one is the chief."""
     backup: int = 0
-    """Workers whose gradients an update need not wait for."""
-    first: int = 0
-    """Updates made before."""
+    """How many workers' gradients a synchronous update need not wait for."""
+    first_update: int = 0
+    """How many updates were made before, if the run continues from a checkpoint."""
     velocity: Vector | None = None
-    """What they left behind; None: nothing."""
-    limit: int | None = None
-    """Updates to make; None: no leave is needed."""
-    counts: bool = True
+    """The velocity of the checkpoint; None if it has none."""
+    update_limit: int | None = None
+    """How many updates the run makes; None: no limit, every worker always gets a step permit."""
+    limits_updates: bool = True
+    """Whether this shard limits the number of step permits. One shard does it for all."""
     by_rows: bool = False
-    """Whether pushes are of rows; else of whole buckets. An update is never made of both."""
-    folds: bool = False
-    """Whether gradients of a sync update are added up as they come: a worker may be a whole gradient ahead of the
-    others, and of a large model that is too much to hold. The order of the sum, and with it the last bit, is then left
-    to chance."""
+    """Whether workers push rows (PUSH_ROWS); else they push buckets (PUSH). An update never mixes the two."""
+    accumulates: bool = False
+    """Whether the gradients of a synchronous update are summed as they arrive. Otherwise the shard stores them until
+    the update: that is a gradient per worker, too much for a large model. When summed on arrival, the order of the sum,
+    and with it the last bit of the result, depends on timing."""
 
 
 class Shard:
-    def __init__(self, side: ServerTransfer, plan: ShardPlan) -> None:
-        self.values, self._side = side.values, side
-        self.updates = plan.first
+    def __init__(self, transfer: ServerTransfer, plan: ShardPlan) -> None:
+        self.values, self._transfer, self._row_buffers = transfer.values, transfer, transfer.row_buffers
+        self.updates = plan.first_update
         self._buckets = plan.buckets
-        self._descent = BlockSgd(side.values, plan.lr, plan.momentum, folds=plan.folds, velocity=plan.velocity)
-        self._order = [name.encode() for name in plan.workers]
-        self._workers = set(self._order)
-        self._chief = self._order[0]
-        self._left: set[Worker] = set()
+        self._sgd = BlockSgd(
+            transfer.values, plan.lr, plan.momentum, accumulates=plan.accumulates, velocity=plan.velocity
+        )
+        self._worker_order = [name.encode() for name in plan.workers]
+        self._workers = set(self._worker_order)
+        self._chief = self._worker_order[0]
+        self._finished: set[WorkerName] = set()
         self._unstarted = set(self._workers)
-        self._not_ours = Op.PUSH if plan.by_rows else Op.PUSH_ROWS
-        self._leaves = plan.limit - plan.first if plan.limit is not None and plan.counts else None
-        self._has_leave: set[Worker] = set()
+        self._refused_push = Op.PUSH if plan.by_rows else Op.PUSH_ROWS
+        self._permits_left: int | None = None
+        """None: unlimited."""
+        if plan.update_limit is not None and plan.limits_updates:
+            self._permits_left = plan.update_limit - plan.first_update
+        self._permit_holders: set[WorkerName] = set()
         self._stopped = False
-        self._final_asked = False
+        self._chief_waits = False
+        """Whether the chief waits for the reply to AWAIT_DONE."""
 
     @property
     def done(self) -> bool:
-        return self._left == self._workers
+        """Whether all workers have finished."""
+        return self._finished == self._workers
 
-    def handle(self, worker: Worker, request: Request, payload: Buffer) -> list[ShardReply]:
-        """The answers that are now due; WireError if the request is not for this shard."""
+    def handle(self, worker: WorkerName, request: Request, payload: Buffer) -> list[ShardReply]:
+        """The replies that are now due, also to other workers; WireError if the shard cannot accept the request."""
         if worker not in self._workers:
             raise WireError(f"unknown worker {worker!r}")
-        if request.op in _FOR_THE_CHIEF and worker != self._chief:
-            raise WireError(f"{worker!r} is not the chief")
-        if request.op is self._not_ours:
-            raise WireError("rows where there are none, or a bucket where there are rows")
+        if request.op in _CHIEF_ONLY and worker != self._chief:
+            raise WireError(f"{worker!r} sent {request.op.name}, but is not the chief")
+        if request.op is self._refused_push:
+            raise WireError(f"{request.op.name} does not fit this model: dense models use PUSH, sparse ones PUSH_ROWS")
         if request.version > self.updates:
-            raise WireError(f"values of update {request.version}, which is yet to come")
+            raise WireError(f"the request refers to update {request.version}, the latest is {self.updates}")
         match request.op:
             case Op.PUSH:
                 part = self._part(request.bucket)
-                return self._push(worker, request, part, self._side.gradient(worker, part, payload))
+                return self._push(worker, request, part, self._transfer.gradient(worker, part, payload))
             case Op.START:
-                self._welcome(worker, payload)
-                self._forget(worker)
-                return [ShardReply(worker, Reply(self.updates, self._grant(worker)))]
+                self._map_worker(worker, payload)
+                self._discard_pending(worker)
+                return [ShardReply(worker, Reply(self.updates, self._grant_permit(worker)))]
             case Op.STATE:
                 part = self._part(request.bucket)
-                both = np.concatenate([self.values[part], self._descent.velocity(part)])
-                return [ShardReply(worker, Reply(self.updates, more=True, bucket=request.bucket), payload=both)]
-            case Op.KEEP:
-                self._keep_next()
+                state = np.concatenate([self.values[part], self._sgd.velocity(part)])
+                return [ShardReply(worker, Reply(self.updates, permit=True, bucket=request.bucket), payload=state)]
+            case Op.SNAPSHOT:
+                self._snapshot_next_update()
                 return []
             case Op.PULL:
-                reply = Reply(self.updates, more=True, bucket=request.bucket)
+                reply = Reply(self.updates, permit=True, bucket=request.bucket)
                 return [ShardReply(worker, reply, self._part(request.bucket))]
             case Op.PUSH_ROWS:
-                return self._push_rows(worker, request, self._side.lanes.given(worker, request.bucket, payload))
+                rows = self._row_buffers.take_gradient(worker, request.bucket, payload)
+                return self._push_rows(worker, request, rows)
             case Op.PULL_ROWS:
-                self._side.lanes.want(worker, request.bucket, payload)
-                return [ShardReply(worker, Reply(self.updates, more=True), payload=self._side.lanes.rows(worker))]
+                self._row_buffers.request_rows(worker, request.bucket, payload)
+                return [
+                    ShardReply(
+                        worker, Reply(self.updates, permit=True), payload=self._row_buffers.reply_payload(worker)
+                    )
+                ]
             case Op.STOP:
                 self._stopped = True
-                return [*self._release(), ShardReply(worker, Reply(self.updates, more=False))]
-            case Op.FINAL:
-                self._final_asked = True
-                return self._final()
-            case Op.LEAVE:
-                self._left.add(worker)
-                return self._final()
+                return [*self._release_waiting(), ShardReply(worker, Reply(self.updates, permit=False))]
+            case Op.AWAIT_DONE:
+                self._chief_waits = True
+                return self._reply_to_waiting_chief()
+            case Op.DONE:
+                self._finished.add(worker)
+                return self._reply_to_waiting_chief()
 
-    def _push(self, worker: Worker, request: Request, part: slice, gradient: Vector) -> list[ShardReply]:
+    def _push(self, worker: WorkerName, request: Request, part: slice, gradient: Vector) -> list[ShardReply]:
         raise NotImplementedError
 
-    def _push_rows(self, worker: Worker, request: Request, rows: Rows) -> list[ShardReply]:
+    def _push_rows(self, worker: WorkerName, request: Request, rows: Rows) -> list[ShardReply]:
         raise NotImplementedError
 
-    def _welcome(self, worker: Worker, where: Buffer) -> None:
+    def _release_waiting(self) -> list[ShardReply]:
+        """Replies to the workers that wait for an update that will not be made."""
+        return []
+
+    def _discard_pending(self, worker: WorkerName) -> None:
+        """Drop what a worker pushed of an unfinished step: it starts, maybe after a restart, and awaits no reply."""
+
+    def _snapshot_next_update(self) -> None:
+        """Prepare for STATE, which the chief will request after the next update."""
+
+    def _map_worker(self, worker: WorkerName, path: Buffer) -> None:
         try:
-            self._side.welcome(worker, where)
+            self._transfer.map_worker(worker, path)
         except RunError as error:
             raise WireError(str(error)) from None
 
-    def _release(self) -> list[ShardReply]:
-        """Answers to workers that wait for an update that will not come."""
-        return []
-
-    def _forget(self, worker: Worker) -> None:
-        """It begins, perhaps anew: what it had pushed of a step under way is void, and nobody waits for the answer."""
-
-    def _keep_next(self) -> None:
-        """The chief will ask for the state after the next update."""
-
     def _part(self, bucket: int) -> slice:
         if bucket >= len(self._buckets):
-            raise WireError(f"bucket {bucket} of {len(self._buckets)}")
+            raise WireError(f"bucket {bucket} does not exist: this shard has {len(self._buckets)}")
         return self._buckets[bucket]
 
-    def _grant(self, worker: Worker) -> bool:
-        """Leave to make one step, if any is left once every worker has had its first."""
+    def _grant_permit(self, worker: WorkerName) -> bool:
+        """Grant a step permit if one is left, keeping one for each worker that has not started."""
         self._unstarted.discard(worker)
         if self._stopped:
             return False
-        if self._leaves is None or worker in self._has_leave:  # One who comes back has not used the leave it had.
+        # A worker that was restarted still has the permit that it did not use.
+        if self._permits_left is None or worker in self._permit_holders:
             return True
-        if self._leaves <= len(self._unstarted):
+        if self._permits_left <= len(self._unstarted):
             return False
-        self._leaves -= 1
-        self._has_leave.add(worker)
+        self._permits_left -= 1
+        self._permit_holders.add(worker)
         return True
 
-    def _final(self) -> list[ShardReply]:
-        if not self._final_asked or not self._left >= self._workers - {self._chief}:
+    def _reply_to_waiting_chief(self) -> list[ShardReply]:
+        if not self._chief_waits or not self._finished >= self._workers - {self._chief}:
             return []
-        self._final_asked = False
-        return [ShardReply(self._chief, Reply(self.updates, more=False))]
+        self._chief_waits = False
+        return [ShardReply(self._chief, Reply(self.updates, permit=False))]
 
 
 class AsyncShard(Shard):
-    """Every push is an update at once, bucket by bucket; it counts with its last bucket."""
+    """Applies every pushed bucket at once. A worker's push counts as an update with its last bucket."""
 
-    def __init__(self, side: ServerTransfer, plan: ShardPlan) -> None:
-        super().__init__(side, plan)
-        self._pushed: dict[Worker, int] = {}
+    def __init__(self, transfer: ServerTransfer, plan: ShardPlan) -> None:
+        super().__init__(transfer, plan)
+        self._pushed: dict[WorkerName, int] = {}
+        """How many buckets of its current step each worker has pushed."""
 
-    def _push(self, worker: Worker, request: Request, part: slice, gradient: Vector) -> list[ShardReply]:
-        self._descent.step(part, [gradient])
-        # Backward finds buckets in an order of its own: the last one is known by the count.
+    def _push(self, worker: WorkerName, request: Request, part: slice, gradient: Vector) -> list[ShardReply]:
+        self._sgd.step(part, [gradient])
+        # The backward pass completes buckets in any order, so only the count tells which one is the last.
         pushed = self._pushed.get(worker, 0) + 1
         if pushed < len(self._buckets):
             self._pushed[worker] = pushed
-            return [ShardReply(worker, Reply(self.updates, more=True, bucket=request.bucket), part)]
+            return [ShardReply(worker, Reply(self.updates, permit=True, bucket=request.bucket), part)]
         self._pushed[worker] = 0
-        return [ShardReply(worker, self._counted(worker, request), part)]
+        return [ShardReply(worker, self._count_update(worker, request), part)]
 
-    def _push_rows(self, worker: Worker, request: Request, rows: Rows) -> list[ShardReply]:
-        self._descent.step_rows([rows])
-        return [ShardReply(worker, self._counted(worker, request), payload=self._side.lanes.rows(worker))]
+    def _push_rows(self, worker: WorkerName, request: Request, rows: Rows) -> list[ShardReply]:
+        self._sgd.step_rows([rows])
+        return [
+            ShardReply(worker, self._count_update(worker, request), payload=self._row_buffers.reply_payload(worker))
+        ]
 
-    def _forget(self, worker: Worker) -> None:
+    def _discard_pending(self, worker: WorkerName) -> None:
         self._pushed[worker] = 0
 
-    def _counted(self, worker: Worker, request: Request) -> Reply:
-        self._has_leave.discard(worker)
+    def _count_update(self, worker: WorkerName, request: Request) -> Reply:
+        self._permit_holders.discard(worker)
         staleness = self.updates - request.version
         self.updates += 1
-        return Reply(self.updates, self._grant(worker), staleness=staleness, bucket=request.bucket)
+        return Reply(self.updates, self._grant_permit(worker), staleness=staleness, bucket=request.bucket)
 
 
 class SyncShard(Shard):
-    """An update is the mean of one gradient from each worker."""
+    """Applies the mean of one gradient from each worker as one update."""
 
-    def __init__(self, side: ServerTransfer, plan: ShardPlan) -> None:
-        # The limit is left out: all workers know it and stop at it together.
-        super().__init__(side, msgspec.structs.replace(plan, limit=None))
-        self._held: list[dict[Worker, Any]] = [{} for _ in self._buckets]
-        self._arrived_ns: list[dict[Worker, int]] = [{} for _ in self._buckets]
-        self._ghosts: list[set[Worker]] = [set() for _ in self._buckets]
-        """Whose gradient is folded in already, but who has come back since and will push it again."""
-        self._made = [plan.first] * len(self._buckets)
-        """Updates of each bucket."""
-        self._open = len(self._buckets)
-        """Buckets that the coming update still lacks."""
-        self._folds, self._keeps = plan.folds, False
-        self._enough = len(self._order) - plan.backup
+    def __init__(self, transfer: ServerTransfer, plan: ShardPlan) -> None:
+        # No permits are counted: all workers know the update limit and stop at it together.
+        super().__init__(transfer, msgspec.structs.replace(plan, update_limit=None))
+        self._pending: list[dict[WorkerName, Any]] = [{} for _ in self._buckets]
+        """For each bucket, the gradients pushed for its next update (None where they are accumulated)."""
+        self._arrived_ns: list[dict[WorkerName, int]] = [{} for _ in self._buckets]
+        self._replayed: list[set[WorkerName]] = [set() for _ in self._buckets]
+        """For each bucket, the workers whose gradient is already accumulated, but which were restarted since and will
+        push it again."""
+        self._bucket_updates = [plan.first_update] * len(self._buckets)
+        """How many updates each bucket has had."""
+        self._buckets_missing = len(self._buckets)
+        """How many buckets the next update still needs."""
+        self._accumulates, self._snapshot_is_due = plan.accumulates, False
+        self._required = len(self._worker_order) - plan.backup
+        """How many workers' gradients an update needs."""
 
-    def _push(self, worker: Worker, request: Request, part: slice, gradient: Vector) -> list[ShardReply]:
-        held = self._held[request.bucket]
-        is_late = request.version < self._made[request.bucket]
-        if self._folds and not self._stopped and not is_late and worker not in held:
-            self._descent.fold(part, gradient, first=not held, of=self._enough)
-        return self._gather(worker, request, None if self._folds else gradient, part)
+    def _push(self, worker: WorkerName, request: Request, part: slice, gradient: Vector) -> list[ShardReply]:
+        pending = self._pending[request.bucket]
+        is_late = request.version < self._bucket_updates[request.bucket]
+        if self._accumulates and not self._stopped and not is_late and worker not in pending:
+            self._sgd.accumulate(part, gradient, is_first=not pending, count=self._required)
+        return self._add_pending(worker, request, None if self._accumulates else gradient, part)
 
-    def _push_rows(self, worker: Worker, request: Request, rows: Rows) -> list[ShardReply]:
-        return self._gather(worker, msgspec.structs.replace(request, bucket=0), rows, None)
+    def _push_rows(self, worker: WorkerName, request: Request, rows: Rows) -> list[ShardReply]:
+        return self._add_pending(worker, msgspec.structs.replace(request, bucket=0), rows, None)
 
-    def _gather(self, worker: Worker, request: Request, gradient: Any, part: slice | None) -> list[ShardReply]:
-        held, arrived = self._held[request.bucket], self._arrived_ns[request.bucket]
+    def _add_pending(self, worker: WorkerName, request: Request, gradient: Any, part: slice | None) -> list[ShardReply]:
+        """Store the gradient; with the last one that is required, apply the update and reply to all who pushed."""
+        pending, arrived_ns = self._pending[request.bucket], self._arrived_ns[request.bucket]
         if self._stopped:
-            return [ShardReply(worker, Reply(self.updates, more=False, applied=False, bucket=request.bucket))]
-        if request.version < self._made[request.bucket]:
-            return [self._late(worker, request, part)]
-        if worker in held and worker not in self._ghosts[request.bucket]:
+            return [ShardReply(worker, Reply(self.updates, permit=False, applied=False, bucket=request.bucket))]
+        if request.version < self._bucket_updates[request.bucket]:
+            return [self._reply_to_late_push(worker, request, part)]
+        if worker in pending and worker not in self._replayed[request.bucket]:
             raise WireError(f"{worker!r} pushed twice for update {self.updates + 1}")
-        self._ghosts[request.bucket].discard(worker)
-        held[worker], arrived[worker] = gradient, clock_ns()
-        if len(held) < self._enough:
+        self._replayed[request.bucket].discard(worker)
+        pending[worker], arrived_ns[worker] = gradient, clock_ns()
+        if len(pending) < self._required:
             return []
         self._apply(request.bucket, part)
-        self._made[request.bucket] += 1
-        self._open -= 1
-        if part is None or not self._open:
-            self.updates += 1
-            self._open = len(self._buckets)
-            if self._keeps:
-                self._descent.keep()
-            elif self._folds:
-                self._descent.forget_kept()
-            self._keeps = False
-        return self._answer(request.bucket, part, applied=True)
+        self._bucket_updates[request.bucket] += 1
+        self._buckets_missing -= 1
+        if part is None or not self._buckets_missing:
+            self._complete_update()
+        return self._reply_to_pending(request.bucket, part, applied=True)
 
-    def _late(self, worker: Worker, request: Request, part: slice | None) -> ShardReply:
-        """The bucket's update is made: without this worker, who is slow, or with what it had pushed before it went."""
-        rows = self._side.lanes.rows(worker) if part is None else b""
-        applied = self._enough == len(self._order)
-        return ShardReply(worker, Reply(self.updates, more=True, applied=applied, bucket=request.bucket), part, rows)
+    def _complete_update(self) -> None:
+        self.updates += 1
+        self._buckets_missing = len(self._buckets)
+        if self._snapshot_is_due:
+            self._sgd.snapshot_velocity()
+        elif self._accumulates:
+            self._sgd.drop_snapshot()
+        self._snapshot_is_due = False
 
-    def _forget(self, worker: Worker) -> None:
-        for held, ghosts in zip(self._held, self._ghosts, strict=True):
-            if worker in held and self._folds:
-                ghosts.add(worker)
+    def _reply_to_late_push(self, worker: WorkerName, request: Request, part: slice | None) -> ShardReply:
+        """The bucket's update is already made: without this slow worker (backup), or with what it pushed before it was
+        restarted."""
+        rows = self._row_buffers.reply_payload(worker) if part is None else b""
+        applied = self._required == len(self._worker_order)
+        return ShardReply(worker, Reply(self.updates, permit=True, applied=applied, bucket=request.bucket), part, rows)
+
+    def _discard_pending(self, worker: WorkerName) -> None:
+        for pending, replayed in zip(self._pending, self._replayed, strict=True):
+            if worker in pending and self._accumulates:
+                replayed.add(worker)
             else:
-                held.pop(worker, None)
+                pending.pop(worker, None)
 
-    def _keep_next(self) -> None:
-        # Where gradients are held apart until the update, the velocity stays as it is meanwhile.
-        self._keeps = self._folds
+    def _snapshot_next_update(self) -> None:
+        # Without accumulation no snapshot is needed: the velocity does not change between updates.
+        self._snapshot_is_due = self._accumulates
 
     def _apply(self, bucket: int, part: slice | None) -> None:
-        gradients = [self._held[bucket][name] for name in self._order if name in self._held[bucket]]
+        # In the order of the workers, not of arrival, so that a run gives the same bits every time.
+        pending = self._pending[bucket]
+        gradients = [pending[name] for name in self._worker_order if name in pending]
         if part is None:
-            self._descent.step_rows(gradients)
-        elif self._folds:
-            self._descent.finish(part)
+            self._sgd.step_rows(gradients)
+        elif self._accumulates:
+            self._sgd.apply_accumulated(part)
         else:
-            self._descent.step(part, gradients)
+            self._sgd.step(part, gradients)
 
-    def _release(self) -> list[ShardReply]:
-        return [answer for bucket in range(len(self._buckets)) for answer in self._answer(bucket, None, applied=False)]
+    def _release_waiting(self) -> list[ShardReply]:
+        buckets = range(len(self._buckets))
+        return [reply for bucket in buckets for reply in self._reply_to_pending(bucket, None, applied=False)]
 
-    def _answer(self, bucket: int, part: slice | None, *, applied: bool) -> list[ShardReply]:
-        """To all who pushed this bucket."""
-        now, arrived = clock_ns(), self._arrived_ns[bucket]
+    def _reply_to_pending(self, bucket: int, part: slice | None, *, applied: bool) -> list[ShardReply]:
+        """Replies to all workers that pushed this bucket and wait for its update."""
+        now_ns, arrived_ns = clock_ns(), self._arrived_ns[bucket]
         by_rows = applied and part is None
-        answers = [
+        replies = [
             ShardReply(
                 name,
-                Reply(self.updates, applied, applied, waited_ns=now - arrived[name], bucket=bucket),
+                Reply(self.updates, applied, applied, waited_ns=now_ns - arrived_ns[name], bucket=bucket),
                 part,
-                self._side.lanes.rows(name) if by_rows else b"",
+                self._row_buffers.reply_payload(name) if by_rows else b"",
             )
-            for name in self._held[bucket]
-            if name not in self._ghosts[bucket]
+            for name in self._pending[bucket]
+            if name not in self._replayed[bucket]
         ]
-        self._held[bucket].clear()
-        self._ghosts[bucket].clear()
-        return answers
+        self._pending[bucket].clear()
+        self._replayed[bucket].clear()
+        return replies

@@ -1,4 +1,7 @@
-"""What workers and parameter servers say to each other: a fixed header, then raw values. No pickle."""
+"""The messages between workers and parameter servers: a fixed binary header, then raw values.
+
+Nothing is pickled, so a message from a faulty worker cannot run code on a server.
+"""
 
 import struct
 from collections.abc import Sequence
@@ -8,32 +11,38 @@ from typing import Any
 import msgspec
 
 Buffer = Any
-"""Bytes, or whatever has a buffer of them."""
-Worker = bytes
-"""A worker's name."""
+"""Any object with the buffer protocol: bytes, memoryview, NumPy array."""
+WorkerName = bytes
+"""The name of a worker's task, for example b"w0"."""
 
 
 class Op(IntEnum):
+    """What a request is for. Every request gets one reply, except DONE and SNAPSHOT, which get none."""
+
     PULL = 1
-    """Give me a bucket of the parameters."""
+    """Return a bucket of the parameters."""
     PUSH = 2
-    """Here is a bucket of my gradient; give me its parameters and, with the last one, leave for the next step."""
+    """Apply a bucket of the gradient. The reply carries the bucket's new parameters; the reply to a step's last bucket
+    also says whether the worker gets a step permit."""
     STOP = 3
-    """From the chief: no further updates."""
-    FINAL = 4
-    """From the chief: tell me once all others have left."""
-    LEAVE = 5
-    """I make no more steps."""
+    """Apply no further updates. Only the chief may send it."""
+    AWAIT_DONE = 4
+    """Reply once all other workers have sent DONE. Only the chief may send it."""
+    DONE = 5
+    """The worker makes no more steps."""
     START = 8
-    """I begin, or come back: give me leave to make a step. With it comes where my memory is, if it is shared."""
+    """The worker starts or has been restarted, and requests a step permit. With shared memory, the payload is the path
+    of the worker's segment."""
     STATE = 9
-    """From the chief: give me a bucket of the parameters and of their velocities."""
-    KEEP = 10
-    """From the chief: I will ask for the state as of the next update."""
+    """Return a bucket of the parameters and the same bucket of their velocities. Only the chief may send it."""
+    SNAPSHOT = 10
+    """Keep a copy of the velocities of the next update, because STATE will be requested for that update. Only the chief
+    may send it."""
     PULL_ROWS = 6
-    """Give me the values at these indices."""
+    """Return the values at these indices."""
     PUSH_ROWS = 7
-    """Here are gradients for the values at these indices, and leave for the next step."""
+    """Apply gradients to the rows that the worker requested last. The payload also has the indices of the rows that the
+    worker needs next; the reply carries their values and says whether the worker gets a step permit."""
 
 
 _REQUEST = struct.Struct("<4sB3xIQ")
@@ -44,59 +53,64 @@ HEADER_BYTES = max(_REQUEST.size, REPLY_BYTES)
 
 
 class WireError(ValueError):
-    """A message that is not one of ours."""
+    """A message is malformed, or the shard cannot accept it."""
 
 
 class Request(msgspec.Struct, frozen=True):
     op: Op
     version: int = 0
-    """The update count of the parameters the gradient was computed from."""
+    """The update count of the parameters from which the gradient was computed."""
     bucket: int = 0
-    """With rows: how many indices there are before the values."""
+    """The number of the bucket among the buckets of this server. With PULL_ROWS and PUSH_ROWS: how many row indices the
+    payload has."""
 
-    def head(self) -> bytes:
+    def header(self) -> bytes:
         return _REQUEST.pack(_MAGIC, self.op, self.bucket, self.version)
 
     @classmethod
     def unpack(cls, frames: Sequence[Buffer]) -> tuple["Request", Buffer]:
+        """The request and its payload; WireError if the header is malformed."""
         data = frames[0]
         if len(data) < _REQUEST.size:
-            raise WireError(f"a request of {len(data)} bytes")
+            raise WireError(f"the request has {len(data)} bytes, its header alone has {_REQUEST.size}")
         magic, op, bucket, version = _REQUEST.unpack_from(data)
         if magic != _MAGIC or op not in _OPS:
-            raise WireError("not a request")
-        return cls(_OPS[op], version, bucket), _rest(frames, _REQUEST.size)
+            raise WireError("the message is not a request: its first bytes or its operation are unknown")
+        return cls(_OPS[op], version, bucket), _payload(frames, _REQUEST.size)
 
 
 class Reply(msgspec.Struct, frozen=True):
     update: int
-    """Updates so far."""
-    more: bool
-    """Leave to make another step."""
+    """How many updates this shard has made so far."""
+    permit: bool
+    """True: a step permit, the worker may make another step. False: it must not."""
     applied: bool = True
-    """False if the gradient came too late and was dropped."""
+    """False if the gradient arrived too late and was dropped."""
     staleness: int = -1
+    """In ps-async: updates made between the worker's pull and its push. -1 if it does not apply."""
     waited_ns: int = 0
-    """How long the server held the answer back for other workers."""
+    """How long the server delayed this reply to wait for other workers."""
     bucket: int = 0
+    """The bucket number of the request."""
 
-    def head(self) -> bytes:
-        return _REPLY.pack(_MAGIC, self.more, self.applied, self.bucket, self.update, self.staleness, self.waited_ns)
+    def header(self) -> bytes:
+        return _REPLY.pack(_MAGIC, self.permit, self.applied, self.bucket, self.update, self.staleness, self.waited_ns)
 
     @classmethod
     def unpack(cls, frames: Sequence[Buffer]) -> tuple["Reply", Buffer]:
+        """The reply and its payload; WireError if the header is malformed."""
         data = frames[0]
         if len(data) < _REPLY.size:
-            raise WireError(f"a reply of {len(data)} bytes")
-        magic, more, applied, bucket, update, staleness, waited_ns = _REPLY.unpack_from(data)
+            raise WireError(f"the reply has {len(data)} bytes, its header alone has {_REPLY.size}")
+        magic, permit, applied, bucket, update, staleness, waited_ns = _REPLY.unpack_from(data)
         if magic != _MAGIC:
-            raise WireError("not a reply")
-        return cls(update, bool(more), bool(applied), staleness, waited_ns, bucket), _rest(frames, _REPLY.size)
+            raise WireError("the message is not a reply: its first bytes are unknown")
+        return cls(update, bool(permit), bool(applied), staleness, waited_ns, bucket), _payload(frames, _REPLY.size)
 
 
-def _rest(frames: Sequence[Buffer], header: int) -> Buffer:
-    """The values: in a frame of their own, or behind the header."""
-    return frames[1] if len(frames) > 1 else memoryview(frames[0])[header:]
+def _payload(frames: Sequence[Buffer], header_bytes: int) -> Buffer:
+    """The bytes after the header: a separate frame, or the rest of the first frame."""
+    return frames[1] if len(frames) > 1 else memoryview(frames[0])[header_bytes:]
 
 
 _OPS = {int(op): op for op in Op}

@@ -1,4 +1,4 @@
-"""A worker of the parameter-server strategies. Sync and async differ only in when the server answers."""
+"""A worker of the parameter-server strategies; ps-sync and ps-async differ only in when the server replies."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ import torch
 
 from paceline.data.batches import Batch
 from paceline.engines.torch.network import Network
-from paceline.paramserver.buckets import Touched, cut, shard_sizes, touched_by
+from paceline.paramserver.buckets import BucketIndices, buckets_by_parameter, cut_buckets, shard_sizes
 from paceline.paramserver.transfer import WorkerTransfer
 from paceline.paramserver.transports.connections import ServerConnections
 from paceline.paramserver.transports.shared_memory import SEGMENT
@@ -23,41 +23,42 @@ class ParameterServerWorker:
     def __init__(self, context: TaskContext) -> None:
         job, model = context.job, context.model
         self._job, self._recorder, self._shapes = job, context.recorder, model.parameters
-        self._side = WorkerTransfer(job, model.size)
-        peers = context.rendezvous.meet(self._side.address)
-        self._side.meet(peers)
-        self._network = Network(model, self._side.values)
-        self._links = ServerConnections(context, peers)
-        self._buckets = cut(model.size, job.servers)
-        self._all = [bucket for buckets in self._buckets for bucket in buckets]
-        self._pushes = (_PushAtTheEnd if len(self._all) == job.servers else _PushOnTheWay)(
-            self._network, self._side.gradient, touched_by(self._all, model.parameters), self._push
+        self._transfer = WorkerTransfer(job, model.size)
+        peers = context.rendezvous.meet(self._transfer.address)
+        self._transfer.map_peers(peers)
+        self._network = Network(model, self._transfer.values)
+        self._connections = ServerConnections(context, peers)
+        self._buckets_by_server = cut_buckets(model.size, job.servers)
+        self._buckets = [bucket for buckets in self._buckets_by_server for bucket in buckets]
+        bucket_indices = buckets_by_parameter(self._buckets, model.parameters)
+        self._pusher = (_PushAfterBackward if len(self._buckets) == job.servers else _PushDuringBackward)(
+            self._network, self._transfer.gradient, bucket_indices, self._push
         )
-        # Computed once, so that lazy set-up is over before the clock starts.
+        # Computed once here, so that lazy initialisation is finished before the training clock starts.
         self._network.differentiate(model.blank(job.batch))
         self._versions = [0] * job.servers
-        """For each server, the update that the values it gave belong to."""
+        """For each server, the update count of the values that it returned last."""
 
     def start(self) -> int | None:
         with self._recorder.pull:
-            where = self._side.address.get(SEGMENT, "").encode()
-            replies = [link.ask(Request(Op.START), where) for link in self._links]
+            path = self._transfer.address.get(SEGMENT, "").encode()
+            replies = [connection.request(Request(Op.START), path) for connection in self._connections]
             self._pull()
-        # One who comes back finds servers at different updates if it went between two pushes.
+        # A worker that was killed between two pushes finds the servers at different updates when it is restarted.
         updates = min(reply.update for reply in replies)
         self._versions = [updates] * self._job.servers
-        return updates if all(reply.more for reply in replies) else None
+        return updates if all(reply.permit for reply in replies) else None
 
     def step(self, batch: Batch) -> Step:
         start = clock_ns()
-        self._pushes.begin()
+        self._pusher.begin()
         loss = self._network.differentiate(batch)
         computed = clock_ns()
-        self._pushes.finish()
+        self._pusher.finish()
         pushed = clock_ns()
-        replies = self._take_answers()
+        replies = self._receive_replies()
         end = clock_ns()
-        # What the server held back for slower workers is waiting, not transfer.
+        # The time for which the server delayed its reply for slower workers counts as waiting, not as transfer.
         answered = min(end, pushed + max(reply.waited_ns for reply in replies))
         record = self._recorder.current
         record.compute_start_ns, record.compute_end_ns = start, computed
@@ -69,22 +70,22 @@ class ParameterServerWorker:
             loss,
             self._versions[0],
             max(reply.staleness for reply in replies),
-            all(reply.more for reply in replies),
+            all(reply.permit for reply in replies),
             all(reply.applied for reply in replies),
         )
 
     def stop_now(self, mine: bool, update: int) -> bool:
         if mine:
-            self._ask_all(Op.STOP)
+            self._request_all(Op.STOP)
         return mine
 
     def finish(self) -> None:
         if self._job.is_chief:
             with self._recorder.wait:
-                self._ask_all(Op.FINAL)
+                self._request_all(Op.AWAIT_DONE)
             self._pull()
-        for link in self._links:
-            link.send(Request(Op.LEAVE))
+        for connection in self._connections:
+            connection.send(Request(Op.DONE))
 
     def predictor(self) -> Predictor:
         return self._network.predict
@@ -94,19 +95,19 @@ class ParameterServerWorker:
 
     def snapshot_next_update(self) -> None:
         if self._job.momentum:
-            for link in self._links:
-                link.send(Request(Op.KEEP))
+            for connection in self._connections:
+                connection.send(Request(Op.SNAPSHOT))
 
     def state(self, update: int) -> TrainingState:
-        """Values and velocity of a bucket are of the same moment; in ps-sync all are."""
+        """Values and velocity of each bucket belong to the same update; in ps-sync, those of all buckets do."""
         if not self._job.momentum:
             return TrainingState(update, self.parameters())
         values, velocity = np.empty((2, self._network.vector.size), np.float32)
-        for bucket in self._all:
-            link = self._links[bucket.server]
-            link.send(Request(Op.STATE, bucket=bucket.number))
-            reply, payload = link.receive()
-            values[bucket.part], velocity[bucket.part] = np.frombuffer(payload, np.float32).reshape(2, -1)
+        for bucket in self._buckets:
+            connection, part = self._connections[bucket.server], bucket.in_model
+            connection.send(Request(Op.STATE, bucket=bucket.number))
+            reply, payload = connection.receive()
+            values[part], velocity[part] = np.frombuffer(payload, np.float32).reshape(2, -1)
             update = max(update, reply.update)
         return TrainingState(update, self._network.named(values), self._network.named(velocity))
 
@@ -114,100 +115,115 @@ class ParameterServerWorker:
         return shard_sizes(self._shapes, self._job.servers)
 
     def close(self) -> None:
-        self._links.close()
+        self._connections.close()
 
     def abandon(self) -> None:
-        self._links.abandon()
+        self._connections.abandon()
 
     def _pull(self) -> None:
-        """All values."""
-        for bucket in self._all:
-            self._links[bucket.server].send(Request(Op.PULL, bucket=bucket.number))
-        self._take_answers()
+        """Pull all values."""
+        for bucket in self._buckets:
+            self._connections[bucket.server].send(Request(Op.PULL, bucket=bucket.number))
+        self._receive_replies()
 
-    def _push(self, number: int) -> None:
-        bucket = self._all[number]
+    def _push(self, index: int) -> None:
+        bucket = self._buckets[index]
         request = Request(Op.PUSH, self._versions[bucket.server], bucket.number)
-        self._links[bucket.server].send(request, self._side.outgoing(bucket.part))
+        self._connections[bucket.server].send(request, self._transfer.push_payload(bucket.in_model))
 
-    def _take_answers(self) -> list[Reply]:
-        """One for every bucket; what comes with it goes to its place."""
+    def _receive_replies(self) -> list[Reply]:
+        """Receive one reply for every bucket, and store the values that it carries."""
         replies = []
-        for server, (link, buckets) in enumerate(zip(self._links, self._buckets, strict=True)):
+        for server, (connection, buckets) in enumerate(zip(self._connections, self._buckets_by_server, strict=True)):
             for _ in buckets:
-                reply, payload = link.receive()
-                self._side.incoming(buckets[reply.bucket].part, payload)
+                reply, payload = connection.receive()
+                self._transfer.store_reply(buckets[reply.bucket].in_model, payload)
                 replies.append(reply)
                 self._versions[server] = max(self._versions[server], reply.update)
         return replies
 
-    def _ask_all(self, op: Op) -> None:
-        for link in self._links:
-            link.send(Request(op))
-        for link in self._links:
-            link.receive()
+    def _request_all(self, op: Op) -> None:
+        """Send a request to all servers, and wait for all replies."""
+        for connection in self._connections:
+            connection.send(Request(op))
+        for connection in self._connections:
+            connection.receive()
 
 
-class _PushAtTheEnd:
-    """A small model: watching for its few gradients would cost more than it gains."""
+class _PushAfterBackward:
+    """For a small model: pushing during the backward pass would cost more than it gains."""
 
-    def __init__(self, network: Network, gradient: Vector, touched: Touched, push: Callable[[int], None]) -> None:
+    def __init__(
+        self, network: Network, gradient: Vector, bucket_indices: BucketIndices, push: Callable[[int], None]
+    ) -> None:
         network.keep_gradients_in(gradient)
         self._push = push
-        self._buckets = range(1 + max(map(max, touched)))
+        self._buckets = range(1 + max(map(max, bucket_indices)))
 
     def begin(self) -> None:
-        """Nothing to do before backward."""
+        """Called before the backward pass; there is nothing to prepare."""
 
     def finish(self) -> None:
-        for number in self._buckets:
-            self._push(number)
+        """Push all buckets."""
+        for index in self._buckets:
+            self._push(index)
 
 
-class _PushOnTheWay:
-    """A large model: each bucket is pushed as soon as backward has all of its gradient."""
+class _PushDuringBackward:
+    """For a large model: each bucket is pushed as soon as the backward pass has computed all of its gradients."""
 
-    def __init__(self, network: Network, gradient: Vector, touched: Touched, push: Callable[[int], None]) -> None:
+    def __init__(
+        self, network: Network, gradient: Vector, bucket_indices: BucketIndices, push: Callable[[int], None]
+    ) -> None:
         self._push = push
-        self._parts = [sum(number in touches for touches in touched) for number in range(1 + max(map(max, touched)))]
+        buckets = range(1 + max(map(max, bucket_indices)))
+        self._parameter_counts = [sum(index in indices for indices in bucket_indices) for index in buckets]
+        """For each bucket, how many parameters have values in it."""
         self._missing: list[int] = []
-        self._windows, self._found = network.windows(gradient), [False] * len(touched)
+        """For each bucket, how many of these parameters have no gradient yet in this step."""
+        self._windows, self._has_gradient = network.windows(gradient), [False] * len(bucket_indices)
         placed = network.place_gradients(self._windows)
+        # The autograd nodes that accumulate the gradients. They exist only while something refers to them.
         self._nodes = [tensor.view_as(tensor).grad_fn.next_functions[0][0] for tensor in network.tensors]
-        """Where backward leaves the gradients: known only as long as somebody holds them."""
         for number, node in enumerate(self._nodes):
-            node.register_hook(self._watch(number, network.tensors[number], touched[number], in_place=placed[number]))
+            hook = self._make_hook(number, network.tensors[number], bucket_indices[number], in_place=placed[number])
+            node.register_hook(hook)
 
     def begin(self) -> None:
-        self._missing = list(self._parts)
-        self._found = [False] * len(self._found)
+        """Prepare for a backward pass."""
+        self._missing = list(self._parameter_counts)
+        self._has_gradient = [False] * len(self._has_gradient)
 
     def finish(self) -> None:
-        """What a user's module did not use has no gradient: zero, and not what it had the step before."""
-        for window, found in zip(self._windows, self._found, strict=True):
-            if not found:
+        """Push the remaining buckets. A parameter that the user's module did not use has no gradient: push zeros for
+        it, not the gradient of the step before."""
+        for window, has_gradient in zip(self._windows, self._has_gradient, strict=True):
+            if not has_gradient:
                 window.zero_()
-        for number, missing in enumerate(self._missing):
+        for index, missing in enumerate(self._missing):
             if missing:
-                self._push(number)
+                self._push(index)
         self._missing = []
 
-    def _watch(self, number: int, tensor: torch.Tensor, touches: list[int], *, in_place: bool) -> Callable[..., None]:
+    def _make_hook(
+        self, number: int, tensor: torch.Tensor, bucket_indices: list[int], *, in_place: bool
+    ) -> Callable[..., None]:
+        """The function that autograd calls when the gradient of a parameter is complete."""
         window = self._windows[number]
 
-        def ready(*_: object) -> None:
+        def on_gradient(*_: object) -> None:
             if not in_place:
                 if tensor.grad is None:
                     return
-                # Copied once: had backward added it up in place, that would be zeros written, read and written again.
+                # One copy; accumulating in place would write zeros, read them and write again.
                 window.copy_(tensor.grad)
                 tensor.grad = None
-            self._found[number] = True
+            self._has_gradient[number] = True
             if not self._missing:
                 return
-            for bucket in touches:
+            for bucket in bucket_indices:
                 self._missing[bucket] -= 1
                 if not self._missing[bucket]:
                     self._push(bucket)
 
-        return ready
+        return on_gradient

@@ -1,44 +1,51 @@
-"""What a worker's connection to a server does, whatever carries it."""
+"""The interface of a worker's connection to one server, common to all transports."""
 
 import threading
 
 from paceline.errors import PeersGone, RunError
 from paceline.paramserver.wire import Buffer, Reply, Request
 
-PATIENCE_MS = 600_000
-LOOK_MS = 1_000
-"""How long to wait for an answer before looking whether there is any sense in waiting on."""
+REPLY_TIMEOUT_MS = 600_000
+"""How long a worker waits for a reply before the run fails. Long, because in ps-sync a reply waits for the slowest
+worker."""
+POLL_MS = 1_000
+"""How often a waiting worker checks whether the server is gone or the controller wants it to disconnect."""
 
 
 class ServerConnection:
-    """To one server. PeersGone if it is no longer there, or the controller wants this worker to let go of it."""
+    """A connection to one server.
 
-    def __init__(self, task: str, recalled: threading.Event) -> None:
+    Its methods raise PeersGone if the server is gone, or if the controller wants this worker to disconnect from it.
+    """
+
+    def __init__(self, task: str, disconnect: threading.Event) -> None:
         self.task = task
-        self._recalled = recalled
+        self._disconnect = disconnect
 
     def send(self, request: Request, values: Buffer = b"") -> None:
         raise NotImplementedError
 
     def receive(self) -> tuple[Reply, Buffer]:
+        """The next reply and its payload; waits for it."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Once all that was sent is on its way."""
+        """Close the connection after everything that was sent is delivered."""
         raise NotImplementedError
 
     def abandon(self) -> None:
-        """At once: nobody is there to take what was sent."""
+        """Close the connection at once, without delivering what was sent: the server is gone."""
         raise NotImplementedError
 
-    def ask(self, request: Request, values: Buffer = b"") -> Reply:
+    def request(self, request: Request, values: Buffer = b"") -> Reply:
+        """Send a request and wait for its reply."""
         self.send(request, values)
         reply, _ = self.receive()
         return reply
 
-    def heed_recall(self) -> None:
-        if self._recalled.is_set():
-            raise PeersGone(f"recalled from {self.task}")
+    def raise_if_disconnected(self) -> None:
+        if self._disconnect.is_set():
+            raise PeersGone(f"the controller disconnected this worker from {self.task}")
 
-    def no_answer(self) -> RunError:
-        return RunError(f"no answer from {self.task} for {PATIENCE_MS // 1000} s")
+    def timeout_error(self) -> RunError:
+        return RunError(f"no reply from {self.task} for {REPLY_TIMEOUT_MS // 1000} s")

@@ -1,4 +1,4 @@
-"""A worker's connections to all servers."""
+"""A worker's connections to all parameter servers of a run, over the run's transport."""
 
 import threading
 
@@ -12,31 +12,31 @@ from paceline.train.context import Job, Peers, TaskContext
 
 
 class ServerConnections(list[ServerConnection]):
-    """In the servers' order."""
+    """One connection per server, in the order of the servers."""
 
     def __init__(self, context: TaskContext, peers: Peers) -> None:
         super().__init__()
         self._sockets: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         try:
             for name in (f"ps{number}" for number in range(context.job.servers)):
-                self.append(self._to(name, peers[name]["parameters"], context.job, context.rendezvous.recalled))
+                self.append(self._connect(name, peers[name]["parameters"], context.job, context.rendezvous.recalled))
         except PeersGone:
             self.abandon()
             raise
 
     def close(self) -> None:
-        """Once all that was sent is on its way."""
-        for link in self:
-            link.close()
+        """Close all connections after everything that was sent is delivered."""
+        for connection in self:
+            connection.close()
         self._sockets.term()
 
     def abandon(self) -> None:
-        """At once: nobody is there to take what was sent."""
-        for link in self:
-            link.abandon()
+        """Close all connections at once, without delivering what was sent."""
+        for connection in self:
+            connection.abandon()
         self._sockets.term()
 
-    def _to(self, task: str, address: str, job: Job, recalled: threading.Event) -> ServerConnection:
+    def _connect(self, task: str, address: str, job: Job, disconnect: threading.Event) -> ServerConnection:
         if job.transport == "memory":
-            return PipeConnection(task, address, job, recalled)
-        return ZmqConnection(self._sockets, task, address, job, recalled)
+            return PipeConnection(task, address, job, disconnect)
+        return ZmqConnection(self._sockets, task, address, job, disconnect)

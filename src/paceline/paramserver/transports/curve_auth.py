@@ -1,4 +1,4 @@
-"""CURVE on the parameter servers' sockets: keys made for the run, and a list of who may connect."""
+"""CURVE encryption and authentication of the parameter servers' ZeroMQ sockets, with keys made for one run."""
 
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
@@ -10,6 +10,7 @@ SERVER_SECRET = "curve-server-secret"
 CLIENT_PUBLIC = "curve-client-public"
 CLIENT_SECRET = "curve-client-secret"
 _DOMAIN = "paceline"
+"""The ZAP domain: ZeroMQ's name for the set of sockets that one authenticator is responsible for."""
 
 
 def new_keys() -> tuple[dict[str, str], dict[str, str]]:
@@ -21,7 +22,9 @@ def new_keys() -> tuple[dict[str, str], dict[str, str]]:
     return servers, workers
 
 
-class _Allowed:
+class _SingleKey:
+    """A credentials provider that accepts one client key: all workers of a run use the same one."""
+
     def __init__(self, key: bytes) -> None:
         self._key = key
 
@@ -29,12 +32,14 @@ class _Allowed:
         return key == self._key
 
 
-def guard(context: "zmq.Context[zmq.Socket[bytes]]", socket: "zmq.Socket[bytes]", job: Job) -> ThreadAuthenticator:
-    """Let only this run's workers in; the authenticator must be stopped at the end."""
+def require_client_key(
+    context: "zmq.Context[zmq.Socket[bytes]]", socket: "zmq.Socket[bytes]", job: Job
+) -> ThreadAuthenticator:
+    """Accept only this run's workers on a server's socket; the caller has to stop the authenticator at the end."""
     authenticator = ThreadAuthenticator(context)
     authenticator.start()
-    allowed = _Allowed(job.secrets[CLIENT_PUBLIC].encode())
-    authenticator.configure_curve_callback(domain=_DOMAIN, credentials_provider=allowed)
+    provider = _SingleKey(job.secrets[CLIENT_PUBLIC].encode())
+    authenticator.configure_curve_callback(domain=_DOMAIN, credentials_provider=provider)
     socket.curve_server = True
     socket.curve_secretkey = job.secrets[SERVER_SECRET].encode()
     socket.curve_publickey = job.secrets[SERVER_PUBLIC].encode()
@@ -42,7 +47,8 @@ def guard(context: "zmq.Context[zmq.Socket[bytes]]", socket: "zmq.Socket[bytes]"
     return authenticator
 
 
-def identify(socket: "zmq.Socket[bytes]", job: Job) -> None:
+def set_client_keys(socket: "zmq.Socket[bytes]", job: Job) -> None:
+    """Give a worker's socket the run's client keys and the public key of the servers."""
     socket.curve_serverkey = job.secrets[SERVER_PUBLIC].encode()
     socket.curve_publickey = job.secrets[CLIENT_PUBLIC].encode()
     socket.curve_secretkey = job.secrets[CLIENT_SECRET].encode()

@@ -1,27 +1,27 @@
-"""Where a server takes requests and gives answers, whatever carries them."""
+"""The interface through which a server receives requests and sends replies, common to all transports."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from paceline.paramserver.wire import Buffer, Worker
+from paceline.paramserver.wire import Buffer, WorkerName
 
 
 class Unreachable(Exception):
-    """A worker is gone, or asks on and on and takes no answers."""
+    """A worker is gone, or sends requests without reading the replies."""
 
 
 class ServerTransport(Protocol):
     @property
     def address(self) -> str:
-        """Where workers find it."""
+        """The address to which workers connect."""
 
-    def next_sender(self) -> Worker:
-        """Who sent the message that is next; waits for one."""
+    def next_sender(self) -> WorkerName:
+        """The sender of the next request; waits until there is one."""
 
-    def message(self) -> Sequence[Buffer]:
-        """What was sent; WireError if it cannot be a request."""
+    def read_request(self) -> Sequence[Buffer]:
+        """The frames of the request whose sender `next_sender` returned; WireError if it cannot be a request."""
 
-    def answer(self, worker: Worker, head: bytes, values: Buffer) -> None:
-        """Unreachable if it cannot be delivered: the others do not wait for one who is slow to take it."""
+    def send_reply(self, worker: WorkerName, header: bytes, values: Buffer) -> None:
+        """Send without blocking, so that a worker that reads slowly delays no other; Unreachable if it is gone."""
 
     def close(self) -> None: ...

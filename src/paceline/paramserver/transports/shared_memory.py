@@ -1,7 +1,8 @@
-"""Vectors that processes of one machine share: where workers and servers are neighbours, values need not travel.
+"""Vectors in memory that several processes of one host share, so that values need not be sent in messages.
 
-A segment is an anonymous file that others open through its owner's entry in /proc, which the system allows to the
-same user only. It has no name to clash or to be left behind, and goes when the last process that maps it does.
+A segment is an anonymous file (memfd) that other processes open through its owner's entry in /proc, which the kernel
+allows only to processes of the same user. It has no name that could clash or remain on disk, and the kernel frees it
+when the last process that maps it ends.
 """
 
 import mmap
@@ -15,32 +16,34 @@ from paceline.errors import RunError
 from paceline.workloads.parameters import Vector
 
 SEGMENT = "memory"
-"""Where a task's segment is, among its addresses."""
-_PATH = re.compile(r"/proc/\d{1,10}/fd/\d{1,10}")
+"""The key of a segment's path among the addresses that a task announces to its peers."""
+_PEER_PATH = re.compile(r"/proc/\d{1,10}/fd/\d{1,10}")
 _POPULATE = getattr(mmap, "MAP_POPULATE", 0)
 
 
 class Segment:
-    """A vector of float32 in memory of its own. Its file is open as long as the segment is, for others to find."""
+    """A float32 vector in new shared memory. Its file stays open as long as this object lives, so that others can open
+    it."""
 
     def __init__(self, size: int) -> None:
         self._file = os.memfd_create("paceline")
         os.truncate(self._file, 4 * size)
-        self.vector = _mapped(self._file, size)
+        self.vector = _map_vector(self._file, size)
         weakref.finalize(self, os.close, self._file)
 
     @property
     def path(self) -> str:
-        return path_of(self._file)
+        return peer_path(self._file)
 
 
-def path_of(file: int) -> str:
-    """Where neighbours of the same user find an open file of this process."""
+def peer_path(file: int) -> str:
+    """The path under which other processes of the same user can open an open file of this process."""
     return f"/proc/{os.getpid()}/fd/{file}"
 
 
 def is_peer_path(path: str) -> bool:
-    return _PATH.fullmatch(path) is not None
+    """Whether `path` has the form that `peer_path` returns."""
+    return _PEER_PATH.fullmatch(path) is not None
 
 
 def map_peer_vector(path: str, size: int) -> Vector:
@@ -48,15 +51,17 @@ def map_peer_vector(path: str, size: int) -> Vector:
     try:
         file = os.open(path, os.O_RDWR)
     except OSError as error:
-        raise RunError(f"cannot share memory with a neighbour ({error.strerror}): add --set transport=tcp") from None
+        raise RunError(f"cannot share memory with a peer ({error.strerror}): add --set transport=tcp") from None
     try:
-        if os.fstat(file).st_size != 4 * size:
-            raise RunError("a neighbour shares memory of another size than the model's")
-        return _mapped(file, size)
+        if (bytes_found := os.fstat(file).st_size) != 4 * size:
+            raise RunError(
+                f"the shared memory of a peer has {bytes_found} bytes, not the {4 * size} that the model needs"
+            )
+        return _map_vector(file, size)
     finally:
         os.close(file)
 
 
-def _mapped(file: int, size: int) -> Vector:
-    # Its pages are made now: made as they are first used, they would slow the first steps down.
+def _map_vector(file: int, size: int) -> Vector:
+    # MAP_POPULATE allocates all pages now; allocating them at first use would slow down the first steps.
     return np.frombuffer(mmap.mmap(file, 4 * size, mmap.MAP_SHARED | _POPULATE), np.float32)

@@ -1,4 +1,4 @@
-"""A parameter server in a thread of the test's, behind its real socket, with nobody else in the run."""
+"""Starts a real parameter server in a thread of the test, and connects clients to its socket or pipe."""
 
 import threading
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ import zmq
 from paceline.data.dataset import PreparedData
 from paceline.data.images import LabelledImages
 from paceline.paramserver.server import serve
-from paceline.paramserver.transports.curve_auth import identify, new_keys
+from paceline.paramserver.transports.curve_auth import new_keys, set_client_keys
 from paceline.paramserver.transports.pipe_transport import PipeConnection
 from paceline.paramserver.wire import Op, Reply, Request
 from paceline.recording.recorder import Recorder
@@ -22,6 +22,7 @@ from paceline.workloads.registry import workload
 
 LOGREG = workload("logreg")
 VALUES = 7_850
+"""How many parameters logreg has."""
 SERVER_KEYS, WORKER_KEYS = new_keys()
 JOB = Job(
     run="test", task="ps0", role="ps", index=0, workers=1, servers=1, address="127.0.0.1", workload="logreg",
@@ -33,8 +34,8 @@ JOB = Job(
 )  # fmt: skip
 
 
-class Alone:
-    """The rendezvous of a server whose only peers are the test's."""
+class SingleTaskRendezvous:
+    """The rendezvous of a server whose only peers are the clients of the test."""
 
     def __init__(self, peers: dict[str, dict[str, str]]) -> None:
         self.halted, self.recalled, self.bound = threading.Event(), threading.Event(), threading.Event()
@@ -47,93 +48,94 @@ class Alone:
         return self._peers
 
     def start_together(self) -> None:
-        """There is nobody to wait for."""
+        """There is no other task to wait for."""
 
     def regroup(self, why: str) -> Job:
-        raise AssertionError("a server has no servers to lose")
+        raise AssertionError("only workers are reassigned, never a server")
 
     def attach(self, kind: str, name: str, data: bytes) -> None:
-        raise AssertionError("a server leaves no files")
+        raise AssertionError("only workers attach files, never a server")
 
 
-class Running(msgspec.Struct):
+class RunningServer(msgspec.Struct):
     address: str
     outcome: list[Outcome]
     thread: threading.Thread
 
 
 @contextmanager
-def running(
+def run_server(
     scratch: Path, workers: int = 1, peers: dict[str, dict[str, str]] | None = None, **changes: Any
-) -> Iterator[Running]:
-    """A server of so many workers; what they have not told it by then, that they leave, is told at the end."""
+) -> Iterator[RunningServer]:
+    """Run a server with so many workers. At the end, sends DONE for all workers so that the server ends."""
     assert LOGREG.model
-    alone, outcome = Alone(peers or {}), []
-    nothing = np.zeros((0, 784), np.uint8)
+    rendezvous, outcome = SingleTaskRendezvous(peers or {}), []
+    images = np.zeros((0, 784), np.uint8)
     labels = np.zeros(0, np.int64)
-    data = LabelledImages(train_x=nothing, train_y=labels, test_x=nothing, test_y=labels, scale=1.0)
+    data = LabelledImages(train_x=images, train_y=labels, test_x=images, test_y=labels, scale=1.0)
     context = TaskContext(
         job=msgspec.structs.replace(JOB, workers=workers, **changes),
         workload=LOGREG,
         model=LOGREG.model,
         data=data,
         recorder=Recorder(scratch / "records"),
-        rendezvous=alone,
+        rendezvous=rendezvous,
     )
     thread = threading.Thread(target=lambda: outcome.append(serve(context)), daemon=True)
     thread.start()
-    assert alone.bound.wait(10)
-    yield Running(alone.address, outcome, thread)
+    assert rendezvous.bound.wait(10)
+    yield RunningServer(rendezvous.address, outcome, thread)
     for number in range(workers):
         if thread.is_alive():
-            _leave(alone.address, number)
+            _send_done(rendezvous.address, number)
     thread.join(10)
     assert not thread.is_alive()
     assert outcome, "the server ended with an error"
 
 
-def _leave(address: str, number: int) -> None:
+def _send_done(address: str, number: int) -> None:
     if not address.startswith("tcp:"):
-        link = neighbour(address, number)
-        link.send(Request(Op.LEAVE))
-        link.close()
+        connection = connect_pipe(address, number)
+        connection.send(Request(Op.DONE))
+        connection.close()
         return
-    with client(address, WORKER_KEYS, f"w{number}") as worker:
-        worker.send(Request(Op.LEAVE).head())
+    with connect_zmq(address, WORKER_KEYS, f"w{number}") as worker:
+        worker.send(Request(Op.DONE).header())
 
 
-def neighbour(address: str, number: int = 0, recalled: threading.Event | None = None) -> PipeConnection:
-    """A worker beside the server."""
+def connect_pipe(address: str, number: int = 0, disconnect: threading.Event | None = None) -> PipeConnection:
+    """A worker's connection over pipes; `number` is the number of the worker."""
     job = msgspec.structs.replace(JOB, task=f"w{number}", index=number)
-    return PipeConnection("ps0", address, job, recalled or threading.Event())
+    return PipeConnection("ps0", address, job, disconnect or threading.Event())
 
 
-def client(address: str, secrets: dict[str, str] | None, name: str = "w0") -> "zmq.Socket[bytes]":
+def connect_zmq(address: str, secrets: dict[str, str] | None, name: str = "w0") -> "zmq.Socket[bytes]":
+    """A worker's raw socket; without `secrets` it does not authenticate."""
     dealer: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
     if name:
         dealer.routing_id = name.encode()
     dealer.linger = 500
     dealer.rcvtimeo = dealer.sndtimeo = 10_000
     if secrets is not None:
-        identify(dealer, msgspec.structs.replace(JOB, secrets=secrets))
+        set_client_keys(dealer, msgspec.structs.replace(JOB, secrets=secrets))
     dealer.connect(address)
     return dealer
 
 
-def hear_out(worker: "zmq.Socket[bytes]") -> None:
-    """Take all answers, until none comes any more.
+def drain_replies(worker: "zmq.Socket[bytes]") -> None:
+    """Receive all replies, until none has come for 0.3 s.
 
-    libzmq 4.3.5 aborts the whole process (`!_io_error`) if a peer goes while it has stopped reading from it, which it
-    does when more is waiting than fits.
+    libzmq 4.3.5 aborts the whole process (`!_io_error`) if a peer disconnects while libzmq has stopped reading from it,
+    which it does when its receive queue is full.
     """
     while worker.poll(300):
         worker.recv_multipart()
 
 
-def is_served(worker: "zmq.Socket[bytes]") -> Reply:
-    """A pull and a push of zeros, as a worker makes them; what the push was told."""
-    worker.send(Request(Op.PULL).head())
-    version, values = Reply.unpack([worker.recv()])
+def pull_and_push(worker: "zmq.Socket[bytes]") -> Reply:
+    """Pull the values and push a gradient of zeros, as a worker does; returns the reply to the push."""
+    worker.send(Request(Op.PULL).header())
+    pulled, values = Reply.unpack([worker.recv()])
     assert memoryview(values).nbytes == 4 * VALUES
-    worker.send(Request(Op.PUSH, version.update).head() + bytes(4 * VALUES))
+    worker.send(Request(Op.PUSH, pulled.update).header() + bytes(4 * VALUES))
     return Reply.unpack([worker.recv()])[0]
