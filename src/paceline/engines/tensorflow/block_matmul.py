@@ -47,11 +47,11 @@ class BlockMatmulWorker(MatmulWorker):
             return
         with self._recorder.wait:
             if self._job.is_chief:
-                self._session.run(self._all_left)
+                self._session.run(self._await_done)
                 return
-            # The chief goes as soon as it is told, perhaps before its answer to that is here.
+            # The chief exits as soon as it has the token, perhaps before its response to this call arrives.
             with suppress(tf.errors.UnavailableError, tf.errors.AbortedError):
-                self._session.run(self._leave)
+                self._session.run(self._send_done)
 
     def close(self) -> None:
         """The process ends right after; closing the session would tell peers that may be gone."""
@@ -118,10 +118,10 @@ class BlockMatmulWorker(MatmulWorker):
                     self._sum = sums[job.index].dequeue()
 
     def _build_end(self) -> None:
-        """Tokens by which the chief, who adds up, knows that all others have their last sum."""
+        """A queue of tokens by which the chief, which adds up the sums, learns that all others have their last sum."""
         with self._on(0):
-            left = self._queue("left", [])
-            self._leave, self._all_left = left.enqueue(0.0), left.dequeue_many(self._job.workers - 1).op
+            done = self._queue("done", [])
+            self._send_done, self._await_done = done.enqueue(0.0), done.dequeue_many(self._job.workers - 1).op
 
     def _queue(self, name: str, shape: list[int]) -> Any:
         return tf1.FIFOQueue(-1, tf.float64, [shape], shared_name=name, name=f"queue/{name}")

@@ -42,7 +42,8 @@ class ParameterServerWorker:
         job = context.job
         self._job, self._recorder, self._model = job, context.recorder, context.model
         self._shapes = self._model.parameters
-        self._home = _balance([shape.size for shape in self._shapes], job.servers)
+        self._parameter_servers = _balance([shape.size for shape in self._shapes], job.servers)
+        """For each parameter, the number of the server that stores it."""
         self._here = worker_device(job.index)
         self._trace_plan = traces.TracePlan(job.trace_every)
         server = start_server(context)
@@ -94,7 +95,7 @@ class ParameterServerWorker:
 
     def finish(self) -> None:
         with self._recorder.wait:
-            self._session.run(self._all_left if self._job.is_chief else self._leave)
+            self._session.run(self._await_done if self._job.is_chief else self._send_done)
 
     def predictor(self) -> Predictor:
         return self._predictor.with_values(self._session.run(self._read))
@@ -110,7 +111,7 @@ class ParameterServerWorker:
 
     def shard_sizes(self) -> dict[str, dict[str, int]]:
         found: dict[str, dict[str, int]] = {f"ps{server}": {} for server in range(self._job.servers)}
-        for shape, server in zip(self._shapes, self._home, strict=True):
+        for shape, server in zip(self._shapes, self._parameter_servers, strict=True):
             found[f"ps{server}"][shape.name] = shape.size
         return found
 
@@ -135,7 +136,7 @@ class ParameterServerWorker:
 
     def _build_variables(self) -> None:
         self._variables, self._first_values = [], []
-        for shape, server in zip(self._shapes, self._home, strict=True):
+        for shape, server in zip(self._shapes, self._parameter_servers, strict=True):
             name = shape.name.replace(".", "_")
             with tf.device(ps_device(server)):
                 self._variables.append(
@@ -154,7 +155,7 @@ class ParameterServerWorker:
     def _read_one(self, number: int) -> Any:
         variable = self._variables[number]
         if number == 0 and self._model.by_rows:
-            with tf.device(ps_device(self._home[0])):
+            with tf.device(ps_device(self._parameter_servers[0])):
                 rows = self._touched_rows()
                 found = tf.raw_ops.ResourceGather(resource=variable.handle, indices=rows, dtype=tf.float32)
                 found.set_shape([self._job.batch, self._model.by_rows.nonzeros])
@@ -170,31 +171,31 @@ class ParameterServerWorker:
     def _carry(self, tensors: list[Any], *, to_worker: bool) -> list[Any]:
         """Parameters to this worker, or gradients to the servers of their parameters."""
         moved: list[Any] = [None] * len(tensors)
-        for server in sorted(set(self._home)):
-            mine = [i for i, home in enumerate(self._home) if home == server]
+        for server in sorted(set(self._parameter_servers)):
+            on_server = [i for i, number in enumerate(self._parameter_servers) if number == server]
             ends = (ps_device(server), self._here) if to_worker else (self._here, ps_device(server))
             name = f"{'pull' if to_worker else 'push'}/{server}"
-            for i, tensor in zip(mine, carry([tensors[i] for i in mine], *ends, name), strict=True):
+            for i, tensor in zip(on_server, carry([tensors[i] for i in on_server], *ends, name), strict=True):
                 moved[i] = tensor
         return moved
 
     def _build_end(self) -> None:
-        """Tokens by which the chief knows that all others have set up, and later that they have left."""
+        """Token queues by which the chief learns that all other workers are set up, and later that they are done."""
         others = self._job.workers - 1
         with tf.device(ps_device(0)):
-            warm, left = (tf1.FIFOQueue(-1, tf.int64, [()], shared_name=name, name=name) for name in ("warm", "left"))
+            warm, done = (tf1.FIFOQueue(-1, tf.int64, [()], shared_name=name, name=name) for name in ("warm", "done"))
             self._warm, self._all_warm = warm.enqueue(0), warm.dequeue_many(others).op
-            self._leave, self._all_left = left.enqueue(0), left.dequeue_many(others).op
+            self._send_done, self._await_done = done.enqueue(0), done.dequeue_many(others).op
             firsts = [v.assign(first).op for v, first in zip(self._variables, self._first_values, strict=True)]
             self._initialize = tf.group(*firsts, *self._initializers())
 
-    def _set_up(self, beginning: InitialState) -> None:
+    def _set_up(self, initial: InitialState) -> None:
         """Have the runtime build everything before the clock starts; then the chief sets the first values.
 
         The step is run against variables that do not exist yet: that fails, but only after the graph is cut,
         optimised and registered on every server, and before anything could be applied.
         """
-        self._first_update = beginning.update
+        self._first_update = initial.update
         blank = self._model.blank(self._job.batch)
         with suppress(tf.errors.FailedPreconditionError, tf.errors.NotFoundError):  # Reads say this, gathers that.
             self._run(*blank.inputs, blank.target)
@@ -202,15 +203,15 @@ class ParameterServerWorker:
             self._session.run(self._warm)
             return
         self._session.run(self._all_warm)
-        values = views(beginning.values(), self._shapes).values()
+        values = views(initial.values(), self._shapes).values()
         self._session.run(self._initialize, dict(zip(self._first_values, values, strict=True)))
-        self._restore(beginning)
+        self._restore(initial)
 
-    def _restore(self, beginning: InitialState) -> None:
+    def _restore(self, initial: InitialState) -> None:
         """What a checkpoint has beyond the values."""
-        if beginning.update:
-            self._session.run(*fed(self._counter, beginning.update))
-        velocity = beginning.velocity()
+        if initial.update:
+            self._session.run(*fed(self._counter, initial.update))
+        velocity = initial.velocity()
         if velocity is not None:
             for slot, value in zip(self._slots, views(velocity, self._shapes).values(), strict=True):
                 self._session.run(*fed(slot, value))
@@ -229,9 +230,9 @@ class ParameterServerWorker:
 
 
 def _balance(sizes: list[int], servers: int) -> list[int]:
-    """A server for each parameter: the largest first, each to whoever has least so far."""
-    load, home = [0] * servers, [0] * len(sizes)
+    """A server for each parameter. Greedy: the largest parameter first, each to the server with the lowest load."""
+    load, assigned = [0] * servers, [0] * len(sizes)
     for i in sorted(range(len(sizes)), key=lambda i: -sizes[i]):
-        home[i] = load.index(min(load))
-        load[home[i]] += sizes[i]
-    return home
+        assigned[i] = load.index(min(load))
+        load[assigned[i]] += sizes[i]
+    return assigned

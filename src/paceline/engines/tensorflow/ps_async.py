@@ -35,7 +35,8 @@ class AsyncWorker(ParameterServerWorker):
             self._stop = self._gate.assign(self._limit).op
 
         self._counter = self._gate
-        self._velocity = [self._zeros_like(v, server) for v, server in zip(self._variables, self._home, strict=True)]
+        pairs = zip(self._variables, self._parameter_servers, strict=True)
+        self._velocity = [self._zeros_like(variable, server) for variable, server in pairs]
         self._slots = [velocity for velocity in self._velocity if velocity is not None]
 
     def _zeros_like(self, variable: Any, server: int) -> Any:
@@ -57,16 +58,18 @@ class AsyncWorker(ParameterServerWorker):
             with tf.control_dependencies([self._pulled_at]):
                 reads = self._reads()
                 count = tf.bitcast(self._pulled_at, tf.float32)
-        servers, self._home = self._home, [*self._home, 0]
+        # The count is transferred from server 0 like one more parameter.
+        parameter_servers = self._parameter_servers
+        self._parameter_servers = [*parameter_servers, 0]
         *pulled, self._count = self._carry([*reads, count], to_worker=True)
-        self._home = servers
+        self._parameter_servers = parameter_servers
         return pulled
 
     def _build_step(self, gradients: list[Any], loss: Any) -> list[Any]:
         with tf.device(ps_device(0)), tf.name_scope("apply"), tf.control_dependencies(gradients):
             number = tf.raw_ops.ResourceCountUpTo(resource=self._gate.handle, limit=self._limit, T=tf.int64)
         applied = []
-        for i, server in enumerate(self._home):
+        for i, server in enumerate(self._parameter_servers):
             with tf.device(ps_device(server)), tf.name_scope("apply"), tf.control_dependencies([number]):
                 by_rows = i == 0 and self._model.by_rows
                 apply = self._apply_rows if by_rows else self._apply

@@ -71,7 +71,7 @@ class SyncWorker(ParameterServerWorker):
         self._more_initializers, self._slots = [], []
         weight, bias = self._variables
         shapes = [gradient.shape for gradient in gradients]
-        with tf.device(ps_device(self._home[0])):
+        with tf.device(ps_device(self._parameter_servers[0])):
             types = [tf.int64, tf.float32, tf.float32]
             queue = tf1.FIFOQueue(-1, types, [shapes[0], *shapes], shared_name="rows", name="rows_queue")
             push = queue.enqueue((self._touched_rows(), *gradients), name="push_rows")
@@ -80,7 +80,7 @@ class SyncWorker(ParameterServerWorker):
                 rows, changes, bias_changes = queue.dequeue_many(self._job.workers)
             rate = tf.constant(self._job.lr / self._job.workers)
             scattered = tf.raw_ops.ResourceScatterSub(resource=weight.handle, indices=rows, updates=changes * rate)
-        with tf.device(ps_device(self._home[1])):
+        with tf.device(ps_device(self._parameter_servers[1])):
             moved = bias.assign_sub(tf.reduce_sum(bias_changes, 0) * rate).op
         with tf.device(ps_device(0)), tf.control_dependencies([scattered, moved]):
             updated = self._updates.assign_add(1, read_value=True)

@@ -1,9 +1,10 @@
-"""How allreduce's workers add up their gradients: through gloo, and between neighbours through memory they share.
+"""Sums the gradients of the allreduce workers: through gloo, or through shared memory between workers of one host.
 
-There, each worker has its gradients in a segment of its own, says so of each bucket, and adds up the segments of all
-once all have said so. Every worker adds in the order of ranks, so all arrive at the same bits. Even steps use one half
-of the segment and odd ones the other: whoever writes to a half again has since heard from everyone of the step between,
-and nobody says anything of that step before it is done with the one before.
+With shared memory, each worker writes its gradients into its own segment, announces each complete bucket with a small
+gloo allreduce, and adds up the segments of all workers when that allreduce is complete. Every worker adds in the order
+of ranks, so all get the same bits. Even steps use one half of the segment and odd steps the other. A half is written
+again only two steps later, after an allreduce of the step in between; a worker takes part in that allreduce only after
+it has read the half. So no worker overwrites gradients that another one still reads.
 """
 
 from collections.abc import Callable
@@ -17,17 +18,18 @@ from paceline.paramserver.transports.shared_memory import SEGMENT, Segment, map_
 from paceline.train.context import Job, Peers
 
 _WORTH_SHARING = 2**20
-"""Of a smaller bucket most of the time is spent on waking each other up, which memory does not spare."""
+"""Bytes from which on a bucket is summed through shared memory. With a smaller bucket most of the time goes into waking
+the other workers, which shared memory does not save."""
 Sum: TypeAlias = "torch.futures.Future[torch.Tensor]"
 Windows = dict[torch.Tensor, torch.Tensor]
 
 
 class Exchange(Protocol):
     def begin(self) -> None:
-        """A step."""
+        """Prepare for a step."""
 
     def sum(self, bucket: dist.GradBucket) -> Sum:
-        """The sum of all workers' gradients of this bucket, to come."""
+        """A future of the sum of all workers' gradients of this bucket."""
 
 
 class Gloo:
@@ -40,7 +42,7 @@ class Gloo:
 
 
 class SharedMemory:
-    """Between the workers of one machine."""
+    """Sums large buckets through shared memory, the others through gloo."""
 
     def __init__(self, job: Job, network: Network) -> None:
         self._job, self._network = job, network
@@ -50,7 +52,7 @@ class SharedMemory:
         self._half = 0
         self._placed: dict[torch.Tensor, bool] = {}
         self._halves: list[list[Windows]] = []
-        """By half and rank."""
+        """For each half of the segments and each rank: the gradient memory of each parameter."""
 
     @property
     def address(self) -> dict[str, str]:
@@ -81,18 +83,20 @@ class SharedMemory:
             if not self._placed[tensor]:
                 windows[self._job.index].copy_(gradient)
             to_add.append((gradient, windows))
-        said = dist.all_reduce(torch.zeros(1), async_op=True).get_future()
-        return said.then(_adds(bucket.buffer(), to_add))
+        all_announced = dist.all_reduce(torch.zeros(1), async_op=True).get_future()
+        return all_announced.then(_make_add(bucket.buffer(), to_add))
 
 
-def _adds(buffer: torch.Tensor, to_add: list[tuple[torch.Tensor, list[torch.Tensor]]]) -> Callable[[Any], torch.Tensor]:
-    def add(said: Any) -> torch.Tensor:
-        said.value()  # Raises what went wrong.
+def _make_add(
+    buffer: torch.Tensor, to_add: list[tuple[torch.Tensor, list[torch.Tensor]]]
+) -> Callable[[Any], torch.Tensor]:
+    def add(all_announced: Any) -> torch.Tensor:
+        all_announced.value()  # Raises the error of the allreduce, if it failed.
         with torch.no_grad():
             for total, (first, second, *more) in to_add:
                 torch.add(first, second, out=total)
-                for one in more:
-                    total.add_(one)
+                for gradient in more:
+                    total.add_(gradient)
         return buffer
 
     return add
