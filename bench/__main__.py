@@ -1,18 +1,22 @@
-"""What is fast, side by side with peers. `python -m bench [PART]... [--rounds N]`"""
+"""Benchmarks of Paceline against hand-written training scripts: `python -m bench [PART]... [--rounds N]`."""
 
 import argparse
 
-from bench.measure import Pace, in_turns, ours, show
+from bench.measure import measure, paceline_case, print_table, ratio
 from bench.overhead import overhead
 from bench.peers.launch import updates_per_s
 from bench.record_cost import record
 from bench.workloads import alexnet, lenet, sparse
 
+_SCRIPT_ASYNC = "tensorflow script, async"
+
 
 def paces(rounds: int) -> None:
-    """Engines and strategies on three workers, batch 100."""
-    contenders = {
-        f"{engine} {strategy}": ours("logreg", engine=engine, strategy=strategy, layout="cluster2", stop="seconds=5")
+    """The throughput of all engines and strategies with three workers, batch 100."""
+    cases = {
+        f"{engine} {strategy}": paceline_case(
+            "logreg", engine=engine, strategy=strategy, layout="cluster2", stop="seconds=5"
+        )
         for engine, strategy in (
             ("torch", "ps-async"),
             ("tensorflow", "ps-async"),
@@ -22,46 +26,48 @@ def paces(rounds: int) -> None:
             ("tensorflow", "allreduce"),
         )
     }
-    contenders["tensorflow by hand, async"] = lambda: updates_per_s(workers=3, steps=3000, sync=False)
-    found = in_turns(contenders, rounds)
-    claims = {
-        "torch ps-async over tensorflow ps-async": (
-            _ratio(found, "torch ps-async", "tensorflow ps-async"),
-            "wanted: 5 or more",
+    cases[_SCRIPT_ASYNC] = lambda: updates_per_s(workers=3, steps=3000, sync=False)
+    measurements = measure(cases, rounds)
+    ratios = {
+        "torch ps-async / tensorflow ps-async": (
+            ratio(measurements, "torch ps-async", "tensorflow ps-async"),
+            "expected: at least 5",
         ),
-        "torch ps-async over tensorflow by hand": (
-            _ratio(found, "torch ps-async", "tensorflow by hand, async"),
-            "what the 5 was drawn from",
+        "torch ps-async / tensorflow script": (
+            ratio(measurements, "torch ps-async", _SCRIPT_ASYNC),
+            "the expected 5 was derived from this ratio",
         ),
-        "torch ps-sync over torch allreduce": (_ratio(found, "torch ps-sync", "torch allreduce"), "wanted: 3 or more"),
+        "torch ps-sync / torch allreduce": (
+            ratio(measurements, "torch ps-sync", "torch allreduce"),
+            "expected: at least 3",
+        ),
     }
-    show("Three workers on this machine, logreg, batch 100", found, claims)
+    print_table("Three workers on this machine, logreg, batch 100", measurements, ratios)
 
 
 def peer(rounds: int) -> None:
-    """The TensorFlow engine against a script written by hand."""
-    found = in_turns(
+    """The TensorFlow engine against a hand-written TensorFlow script."""
+    measurements = measure(
         {
-            "engine, ps-async": ours(
+            "engine, ps-async": paceline_case(
                 "logreg", engine="tensorflow", strategy="ps-async", layout="cluster2", stop="steps=3000"
             ),
-            "by hand, ps-async": lambda: updates_per_s(workers=3, steps=3000, sync=False),
-            "engine, ps-sync": ours(
+            "script, ps-async": lambda: updates_per_s(workers=3, steps=3000, sync=False),
+            "engine, ps-sync": paceline_case(
                 "logreg", engine="tensorflow", strategy="ps-sync", layout="cluster2", stop="steps=600"
             ),
-            "by hand, ps-sync": lambda: updates_per_s(workers=3, steps=600, sync=True),
+            "script, ps-sync": lambda: updates_per_s(workers=3, steps=600, sync=True),
         },
         rounds,
     )
-    claims = {
-        f"engine over by hand, {mode}": (_ratio(found, f"engine, {mode}", f"by hand, {mode}"), "wanted: 1 or more")
-        for mode in ("ps-async", "ps-sync")
+    ratios = {
+        f"engine / script, {strategy}": (
+            ratio(measurements, f"engine, {strategy}", f"script, {strategy}"),
+            "expected: at least 1",
+        )
+        for strategy in ("ps-async", "ps-sync")
     }
-    show("TensorFlow: engine and hand-written script (feed_dict, monitored session)", found, claims)
-
-
-def _ratio(found: dict[str, Pace], one: str, other: str) -> float:
-    return found[one].median / found[other].median
+    print_table("TensorFlow: engine and hand-written script (feed_dict, monitored session)", measurements, ratios)
 
 
 _PARTS = {
@@ -76,9 +82,9 @@ _PARTS = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m bench")
-    parser.add_argument("parts", nargs="*", choices=[*_PARTS, []], default=list(_PARTS))
-    parser.add_argument("--rounds", type=int, default=3)
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[*_PARTS, []], default=list(_PARTS), help="default: all")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each case is measured (default: 3)")
     options = parser.parse_args()
     for part in options.parts:
         _PARTS[part](options.rounds)

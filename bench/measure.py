@@ -1,4 +1,4 @@
-"""Paces measured in turns, so that a noisy minute hits every contender alike."""
+"""Measures several cases round-robin, so that a busy minute of the machine affects all of them equally."""
 
 import tempfile
 from collections.abc import Callable, Mapping
@@ -10,16 +10,17 @@ from rich.console import Console
 from rich.table import Table
 
 import paceline
-from bench.quiet import Stolen
+from bench.cpu_steal import StealMeter
 from paceline.store.result import Result
 
-Contender = Callable[[], float]
-_MOST_TRIES = 4
+Case = Callable[[], float]
+"""A function that measures once and returns the value."""
+_MAX_TRIES = 4
 console = Console(width=120, highlight=False)
 
 
-class Pace(msgspec.Struct, frozen=True):
-    """A figure over several rounds."""
+class Measurement(msgspec.Struct, frozen=True):
+    """The values of one case, one per round."""
 
     values: tuple[float, ...]
 
@@ -32,51 +33,59 @@ class Pace(msgspec.Struct, frozen=True):
         return f"{self.median:,.{digits}f} ({min(self.values):,.{digits}f} to {max(self.values):,.{digits}f})"
 
 
-def in_turns(contenders: Mapping[str, Contender], rounds: int) -> dict[str, Pace]:
-    """Every contender once a round."""
-    values: dict[str, list[float]] = {name: [] for name in contenders}
+def measure(cases: Mapping[str, Case], rounds: int) -> dict[str, Measurement]:
+    """Measure every case once per round."""
+    values: dict[str, list[float]] = {name: [] for name in cases}
     for number in range(1, rounds + 1):
-        for name, contender in contenders.items():
-            values[name].append(_undisturbed(name, contender))
+        for name, case in cases.items():
+            values[name].append(_measure_undisturbed(name, case))
             console.print(f"  round {number} of {rounds}: {name} {values[name][-1]:,.4g}", style="dim")
-    return {name: Pace(tuple(found)) for name, found in values.items()}
+    return {name: Measurement(tuple(case_values)) for name, case_values in values.items()}
 
 
-def _undisturbed(name: str, contender: Contender) -> float:
-    """Measured again if this virtual machine was kept waiting for its cores; of several tries, the quietest."""
+def _measure_undisturbed(name: str, case: Case) -> float:
+    """Measure again while CPU steal is too high, a few times at most; returns the value with the least CPU steal."""
     tries: list[tuple[float, float]] = []
-    for _ in range(_MOST_TRIES):
-        with Stolen() as stolen:
-            value = contender()
-        tries.append((stolen.cores, value))
-        if not stolen.disturbs:
+    for _ in range(_MAX_TRIES):
+        with StealMeter() as steal:
+            value = case()
+        tries.append((steal.cores, value))
+        if not steal.is_too_high:
             break
-        console.print(f"  disturbed, {stolen.cores:.2f} cores were taken away: {name} {value:,.4g}", style="dim")
+        console.print(f"  disturbed, {steal.cores:.2f} cores were stolen: {name} {value:,.4g}", style="dim")
     return min(tries)[1]
 
 
-def ours(workload: str, figure: str = "updates_per_s", **fields: Any) -> Contender:
-    """A figure of one run of ours."""
-    return lambda: float(getattr(result_of(workload, **fields), figure))
+def paceline_case(workload: str, metric: str = "updates_per_s", **fields: Any) -> Case:
+    """A case that runs Paceline once and returns a metric of the result."""
+    return lambda: float(getattr(run_once(workload, **fields), metric))
 
 
-def result_of(workload: str, **fields: Any) -> Result:
-    """One run of ours; its runs directory is thrown away."""
+def run_once(workload: str, **fields: Any) -> Result:
+    """The result of one run in a temporary runs directory; RuntimeError if it did not end `ok`."""
     with tempfile.TemporaryDirectory(prefix="paceline-bench-") as runs:
         (result,) = paceline.run(workload, runs=runs, **fields)
     if result.status != "ok":
-        raise RuntimeError(f"a run of the bench ended {result.status}: {result.reason}")
+        raise RuntimeError(f"a benchmark run ended with status {result.status}: {result.reason}")
     return result
 
 
-def show(
-    title: str, paces: Mapping[str, Pace], claims: Mapping[str, tuple[float, str]], unit: str = "updates/s"
+def ratio(measurements: Mapping[str, Measurement], numerator: str, denominator: str) -> float:
+    """The ratio of two medians."""
+    return measurements[numerator].median / measurements[denominator].median
+
+
+def print_table(
+    title: str,
+    measurements: Mapping[str, Measurement],
+    ratios: Mapping[str, tuple[float, str]],
+    unit: str = "updates/s",
 ) -> None:
-    """The table, and each claim with the ratio that was measured."""
-    table = Table("what", f"{unit}: median (least to most)", title=title, title_justify="left", box=None)
-    for name, pace in paces.items():
-        table.add_row(name, str(pace))
+    """Print all measurements, then each ratio with a note on what is expected."""
+    table = Table("case", f"{unit}: median (minimum to maximum)", title=title, title_justify="left", box=None)
+    for name, measurement in measurements.items():
+        table.add_row(name, str(measurement))
     console.print(table)
-    for claim, (ratio, wanted) in claims.items():
-        console.print(f"  {claim}: {ratio:.2f} ({wanted})")
+    for name, (value, note) in ratios.items():
+        console.print(f"  {name}: {value:.2f} ({note})")
     console.print()

@@ -1,40 +1,40 @@
-"""What measuring costs: turns with and without it inside of the same run."""
+"""The overhead of recording and sampling, from runs that are measured in every other time slot."""
 
-from bench.measure import Pace, console, show
-from bench.turns import Block, in_turns_inside, interval, slower
+from bench.interleaved import Block, run_interleaved, slowdown, slowdown_interval
+from bench.measure import Measurement, console, print_table
 
 _RUN_S = 60
 _RUNS: dict[str, dict[str, object]] = {
     "torch ps-async": {"strategy": "ps-async", "layout": "cluster2"},
     "torch single": {"strategy": "single", "layout": "single"},
-    # A traced step counts in no throughput; here it would fall into one turn and not into the other.
+    # No traced steps: throughput never includes them, and here one would take time from a single slot.
     "tensorflow ps-async": {"engine": "tensorflow", "strategy": "ps-async", "layout": "cluster2", "trace_every": 0},
 }
 
 
 def overhead(rounds: int) -> None:
-    """A minute of turns for each kind of run and round."""
-    paces: dict[str, Pace] = {}
-    claims = {}
+    """One minute per kind of run and round."""
+    measurements: dict[str, Measurement] = {}
+    ratios = {}
     for name, fields in _RUNS.items():
         blocks: list[Block] = []
         for number in range(1, rounds + 1):
-            found = in_turns_inside(stop=f"seconds={_RUN_S}", **fields)
-            quiet = [block for block in found if not block.disturbed]
-            blocks += quiet
-            note = f"{_told(quiet)}; {len(found) - len(quiet)} blocks were disturbed"
+            complete = run_interleaved(stop=f"seconds={_RUN_S}", **fields)
+            undisturbed = [block for block in complete if not block.is_disturbed]
+            blocks += undisturbed
+            note = f"{_summary(undisturbed)}; {len(complete) - len(undisturbed)} blocks left out because of CPU steal"
             console.print(f"  {name}, run {number} of {rounds}: {note}", style="dim")
         if not blocks:
-            raise RuntimeError("the machine below took cores away all the time: nothing can be said of what costs 2 %")
-        paces[f"{name}, measured"] = Pace(tuple(block.on for block in blocks))
-        paces[f"{name}, not measured"] = Pace(tuple(block.off for block in blocks))
-        claims[f"{name}: slow-down in %"] = (100 * slower(blocks), f"wanted: 2 at most; {_told(blocks)}")
-    show("What measuring costs (logreg, batch 100)", paces, claims)
+            raise RuntimeError(f"{name}: CPU steal was too high in every block: measure again on a less busy machine")
+        measurements[f"{name}, measured"] = Measurement(tuple(block.measured for block in blocks))
+        measurements[f"{name}, not measured"] = Measurement(tuple(block.unmeasured for block in blocks))
+        ratios[f"{name}: slowdown in %"] = (100 * slowdown(blocks), f"expected: at most 2; {_summary(blocks)}")
+    print_table("Overhead of recording and sampling (logreg, batch 100)", measurements, ratios)
 
 
-def _told(blocks: list[Block]) -> str:
+def _summary(blocks: list[Block]) -> str:
     if not blocks:
-        return "no block of turns was undisturbed"
-    least, most = interval(blocks)
-    sure = f"at 95 % between {100 * least:.1f} and {100 * most:.1f}"
-    return f"{100 * slower(blocks):.2f} % slower, {sure}, {len(blocks)} blocks of turns"
+        return "no usable block of slots"
+    low, high = slowdown_interval(blocks)
+    interval = f"95 % interval {100 * low:.1f} to {100 * high:.1f}"
+    return f"{100 * slowdown(blocks):.2f} % slower, {interval}, {len(blocks)} blocks of slots"

@@ -86,7 +86,7 @@ def test_unauthorised_clients_at_the_port_of_a_server_do_not_affect_the_run(tmp_
     host, port = address.rsplit(":", 1)
     push = Request(Op.PUSH).header() + bytes(4 * 7_850)
     with ExitStack() as stack:
-        strangers = [stack.enter_context(connect_zmq(f"tcp://{address}", None, f"w{n % 2}")) for n in range(4)]
+        intruders = [stack.enter_context(connect_zmq(f"tcp://{address}", None, f"w{n % 2}")) for n in range(4)]
         idle = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(50)]
         for intruder in intruders:
             intruder.linger, intruder.sndtimeo = 0, 0

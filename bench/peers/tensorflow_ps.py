@@ -1,6 +1,7 @@
-"""What one writes by hand: distributed softmax regression with feed_dict and a monitored session.
+"""A hand-written TensorFlow script to compare with: distributed softmax regression, feed_dict, a monitored session.
 
-One process of it; bench.peers.launch starts a server and the workers. Prints `time global_step` lines.
+This is one process of it, a server or a worker; bench.peers.launch starts them all. A worker prints lines of the form
+`time global_step`.
 """
 
 import argparse
@@ -28,7 +29,7 @@ def main() -> None:
 
     workers = options.workers.split(",")
     cluster = tf1.train.ClusterSpec({"ps": [options.ps], "worker": workers})
-    # Without the filter a worker waits for all others at the start and at the end.
+    # Without device filters a worker waits for all others at the start and at the end.
     filters = ["/job:ps", f"/job:worker/task:{options.index}"] if options.job == "worker" else []
     config = tf1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1, device_filters=filters)
     server = tf1.train.Server(cluster, job_name=options.job, task_index=options.index, config=config)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import pytest
-from bench.quiet import stolen_s
+from bench.cpu_steal import stolen_s
 
 from paceline.agent import sampler as sampler_module
 from paceline.agent.counters import Deferred, LinkCounts, ProcessCount
