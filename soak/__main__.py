@@ -1,4 +1,7 @@
-"""Faults at random over many small runs: `python -m soak [--minutes M] [--seed N]`. Ends at the first violation."""
+"""Soak test: many small runs with random faults, until an invariant is violated or the time is over.
+
+Usage: `python -m soak [--minutes M] [--seed N]`.
+"""
 
 import argparse
 import json
@@ -20,15 +23,15 @@ from paceline.hosts.registry import HOSTS
 from paceline.store.events import EndedEvent
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
-from soak.invariants import left_behind, violations
-from soak.scenario import Scenario, draw
+from soak.invariants import find_leftovers, violations
+from soak.scenario import Scenario, draw_scenario
 
-_PATIENCE_S = 150.0
-"""No run of a few seconds takes so long, whatever happens to it."""
+_TIMEOUT_S = 150.0
+"""A run trains for a few seconds; whatever faults it has, it must end within this time."""
 
 
-class Hung(Exception):
-    pass
+class RunHung(Exception):
+    """A run did not end in time."""
 
 
 def main() -> None:
@@ -36,26 +39,26 @@ def main() -> None:
     seed = arguments.seed if arguments.seed is not None else int.from_bytes(os.urandom(4), "little")
     print(f"seed {seed}, {arguments.minutes:g} minutes", flush=True)
     random, netns = Random(seed), _has_netns()
-    started, ended = time.monotonic(), Counter[str]()
+    started, outcomes = time.monotonic(), Counter[str]()
     number = 0
     while time.monotonic() - started < 60 * arguments.minutes:
         number += 1
-        scenario = draw(random, netns=netns)
+        scenario = draw_scenario(random, netns=netns)
         runs = Path(tempfile.mkdtemp(prefix="paceline-soak-"))
-        began = time.monotonic()
-        how, wrong = _play(scenario, runs, random)
-        print(f"{number}: {scenario} -> {how} in {time.monotonic() - began:.1f} s", flush=True)
-        if wrong:
-            print(*(f"  VIOLATED: {line}" for line in wrong), f"  seed {seed}, run {number}; see {runs}", sep="\n")
+        run_started = time.monotonic()
+        outcome, violated = _run_scenario(scenario, runs, random)
+        print(f"{number}: {scenario} -> {outcome} in {time.monotonic() - run_started:.1f} s", flush=True)
+        if violated:
+            print(*(f"  VIOLATED: {line}" for line in violated), f"  seed {seed}, run {number}; see {runs}", sep="\n")
             sys.exit(1)
-        ended[how] += 1
+        outcomes[outcome] += 1
         shutil.rmtree(runs)
     minutes = (time.monotonic() - started) / 60
-    print(f"{number} runs in {minutes:.1f} minutes, no invariant violated (seed {seed}): {dict(ended)}")
+    print(f"{number} runs in {minutes:.1f} minutes, no invariant violated (seed {seed}): {dict(outcomes)}")
 
 
-def _play(scenario: Scenario, runs: Path, random: Random) -> tuple[str, list[str]]:
-    """How it ended, and what was not as it must be."""
+def _run_scenario(scenario: Scenario, runs: Path, random: Random) -> tuple[str, list[str]]:
+    """How the run ended, and the violated invariants."""
     after_s = random.uniform(0.0, 3.0)
     try:
         code, out, err = _run(["run", "logreg", *scenario.arguments], runs, scenario.end, after_s)
@@ -65,13 +68,14 @@ def _play(scenario: Scenario, runs: Path, random: Random) -> tuple[str, list[str
             return f"exit {code}", [f"no result: {err[-500:]}"]
         result = json.loads(out)
         return result["status"], list(violations(scenario, code, result, runs))
-    except Hung as hung:
-        return "hung", [str(hung)]
+    except RunHung as error:
+        return "hung", [str(error)]
 
 
 def _resume(scenario: Scenario, runs: Path) -> tuple[str, list[str]]:
-    """After a kill -9: everything is gone, the run shows as aborted, and goes on if it left a checkpoint."""
-    _until_gone(runs)
+    """After a kill -9 of the controller: check that nothing remains and that the run shows as aborted; resume it if it
+    has a checkpoint."""
+    _wait_for_cleanup(runs)
     (killed,) = [path.name for path in runs.iterdir() if path.is_dir()]
     shown = subprocess.run(
         [sys.executable, "-m", "paceline", "show", killed, "--runs", str(runs), "--json"],
@@ -79,14 +83,14 @@ def _resume(scenario: Scenario, runs: Path) -> tuple[str, list[str]]:
     )  # fmt: skip
     ended = [event.status for event in StoredRun(RunPaths(runs / killed)).all(EndedEvent)]
     if shown.returncode or json.loads(shown.stdout)["status"] not in (ended or ["aborted"]):
-        return "killed", [f"a killed run shows as: {shown.stdout[-300:]} {shown.stderr[-300:]}"]
-    if wrong := list(left_behind(runs)):
-        return "killed", wrong
+        return "killed", [f"paceline show of a killed run: {shown.stdout[-300:]} {shown.stderr[-300:]}"]
+    if leftovers := list(find_leftovers(runs)):
+        return "killed", leftovers
     if ended:
-        return f"killed, but it was over, {ended[0]}", []
+        return f"killed after it had ended, {ended[0]}", []
     if not list((runs / killed / "checkpoints").glob("update-*.safetensors")):
         return "killed", []
-    code, out, err = _run(["resume", killed], runs, "its own", 0.0)
+    code, out, err = _run(["resume", killed], runs, "normal", 0.0)
     if not out:
         return "killed and resumed", [f"no result: {err[-500:]}"]
     result = json.loads(out)
@@ -98,33 +102,36 @@ def _run(verb: list[str], runs: Path, end: str, after_s: float) -> tuple[int, st
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
-    if end != "its own":
+    if end != "normal":
         _wait_for_training(process, runs, after_s)
         process.send_signal(signal.SIGINT if end == "interrupt" else signal.SIGKILL)
     try:
-        out, err = process.communicate(timeout=_PATIENCE_S)
+        out, err = process.communicate(timeout=_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
-        raise Hung(f"not over after {_PATIENCE_S:.0f} s: {' '.join(command)}") from None
+        raise RunHung(f"the run did not end within {_TIMEOUT_S:.0f} s: {' '.join(command)}") from None
     return process.returncode, out, err
 
 
 def _wait_for_training(process: "subprocess.Popen[str]", runs: Path, after_s: float) -> None:
-    """Until so long after its barrier opened, or it is over."""
-    deadline, opened = time.monotonic() + _PATIENCE_S, 0.0
+    """Wait until `after_s` seconds after the start of training, or until the process has ended."""
+    deadline, trains_since = time.monotonic() + _TIMEOUT_S, 0.0
     while process.poll() is None and time.monotonic() < deadline:
-        if not opened and any('"event":"go"' in path.read_text() for path in runs.glob("*/events.jsonl")):
-            opened = time.monotonic()
-        if opened and time.monotonic() - opened >= after_s:
+        if not trains_since and any('"event":"go"' in path.read_text() for path in runs.glob("*/events.jsonl")):
+            trains_since = time.monotonic()
+        if trains_since and time.monotonic() - trains_since >= after_s:
             return
         time.sleep(0.02)
 
 
-def _until_gone(runs: Path) -> None:
-    """A kill -9 of the controller takes all with it within 5 s."""
+def _wait_for_cleanup(runs: Path) -> None:
+    """Wait up to 5 s: so long may processes and namespaces remain after a kill -9 of the controller."""
     deadline = time.monotonic() + 5
-    while any(line.startswith(("process", "left:")) for line in left_behind(runs)) and time.monotonic() < deadline:
+    while (
+        any(line.startswith(("process", "namespace or cgroup")) for line in find_leftovers(runs))
+        and time.monotonic() < deadline
+    ):
         time.sleep(0.1)
 
 
@@ -132,7 +139,7 @@ def _has_netns() -> bool:
     try:
         HOSTS["netns"].check([HostRequest(name="h1")])
     except HostError as error:
-        print(f"without netns: {error}")
+        print(f"netns hosts are not available, only local hosts are used: {error}")
         return False
     return True
 
