@@ -37,7 +37,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     on_failure: str | None
     faults: tuple[str, ...]
     end: End
-    """How the run ends: normally, by Ctrl-C, or by a kill -9 of the controller; in the last case it is resumed if it has
+    """How the run ends: normally, by Ctrl-C, or by a kill -9 of the controller; it is then resumed if it has
     a checkpoint."""
 
     @property
