@@ -1,7 +1,7 @@
-"""What may reach a parser that was never meant for it: good bytes gone bad, and bytes that never were good.
+"""Invalid input for parsers: mutations of valid byte strings, and random bytes.
 
-Cases are drawn from a fixed seed, so that what failed once fails again; a quick look in every run of the suite, a
-thorough one with the slow tests.
+The cases are drawn from a fixed seed, so that a failure can be repeated. Every run of the test suite tries some cases,
+the slow tests try many more.
 """
 
 import random
@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 THOROUGH = 100_000
-_THOROUGH_S = 3_600
-_SIZES = (
+"""Cases of a slow test, unless it says otherwise."""
+_THOROUGH_TIMEOUT_S = 3_600
+_EDGE_NUMBERS = (
     0,
     1,
     2,
@@ -31,73 +32,73 @@ _SIZES = (
     2**63,
     2**64 - 1,
 )
-_MOST_AT_ONCE = 4
+_MAX_CHANGES = 4
 
 
 def quick_and_thorough(quick: int = 1_000, thorough: int = THOROUGH) -> pytest.MarkDecorator:
-    """A test of `cases` cases: some, and with the slow tests as many as it takes."""
-    patient = (pytest.mark.slow, pytest.mark.timeout(_THOROUGH_S))
-    return pytest.mark.parametrize("cases", [quick, pytest.param(thorough, marks=patient)])
+    """Parametrize a test with `cases`: `quick` of them, and as a slow test `thorough` of them."""
+    slow = (pytest.mark.slow, pytest.mark.timeout(_THOROUGH_TIMEOUT_S))
+    return pytest.mark.parametrize("cases", [quick, pytest.param(thorough, marks=slow)])
 
 
-def mutants(good: Sequence[bytes], count: int, seed: int = 1) -> Iterator[bytes]:
-    """So many byte strings, most of them a few changes away from a good one."""
-    chance = random.Random(seed)
+def mutants(valid: Sequence[bytes], count: int, seed: int = 1) -> Iterator[bytes]:
+    """Yield `count` byte strings, most of them a few changes away from a valid one, the others random."""
+    rng = random.Random(seed)
     for _ in range(count):
-        if chance.random() < 0.05:
-            yield chance.randbytes(chance.choice((0, 1, 3, 4, 8, 60, 300)))
+        if rng.random() < 0.05:
+            yield rng.randbytes(rng.choice((0, 1, 3, 4, 8, 60, 300)))
             continue
-        data = bytearray(chance.choice(good))
-        for _ in range(chance.randint(1, _MOST_AT_ONCE)):
-            chance.choice(_CHANGES)(data, chance, good)
+        data = bytearray(rng.choice(valid))
+        for _ in range(rng.randint(1, _MAX_CHANGES)):
+            rng.choice(_CHANGES)(data, rng, valid)
         yield bytes(data)
 
 
-def _place(data: bytearray, chance: random.Random) -> int:
-    # Headers are where parsers believe what they read.
-    return chance.randrange(min(len(data), 64 if chance.random() < 0.5 else len(data)) or 1)
+def _random_index(data: bytearray, rng: random.Random) -> int:
+    # Half of the changes are in the first 64 bytes: parsers trust headers most.
+    return rng.randrange(min(len(data), 64 if rng.random() < 0.5 else len(data)) or 1)
 
 
-def _flip(data: bytearray, chance: random.Random, _good: Sequence[bytes]) -> None:
+def _flip_bit(data: bytearray, rng: random.Random, _valid: Sequence[bytes]) -> None:
     if data:
-        data[_place(data, chance)] ^= 1 << chance.randrange(8)
+        data[_random_index(data, rng)] ^= 1 << rng.randrange(8)
 
 
-def _byte(data: bytearray, chance: random.Random, _good: Sequence[bytes]) -> None:
+def _set_byte(data: bytearray, rng: random.Random, _valid: Sequence[bytes]) -> None:
     if data:
-        data[_place(data, chance)] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
+        data[_random_index(data, rng)] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
 
 
-def _number(data: bytearray, chance: random.Random, _good: Sequence[bytes]) -> None:
-    """A size or count that is absurd."""
-    width = chance.choice((1, 2, 4, 8))
-    number = chance.choice(_SIZES) % 256**width
-    start = _place(data, chance)
-    data[start : start + width] = number.to_bytes(width, chance.choice(("little", "big")))
+def _set_number(data: bytearray, rng: random.Random, _valid: Sequence[bytes]) -> None:
+    """Overwrite some bytes with an extreme number, as a wrong size or count."""
+    width = rng.choice((1, 2, 4, 8))
+    number = rng.choice(_EDGE_NUMBERS) % 256**width
+    start = _random_index(data, rng)
+    data[start : start + width] = number.to_bytes(width, rng.choice(("little", "big")))
 
 
-def _insert(data: bytearray, chance: random.Random, _good: Sequence[bytes]) -> None:
-    data[(start := _place(data, chance)) : start] = chance.randbytes(chance.choice((1, 2, 4, 16)))
+def _insert(data: bytearray, rng: random.Random, _valid: Sequence[bytes]) -> None:
+    data[(start := _random_index(data, rng)) : start] = rng.randbytes(rng.choice((1, 2, 4, 16)))
 
 
-def _cut(data: bytearray, chance: random.Random, _good: Sequence[bytes]) -> None:
-    start = _place(data, chance)
-    del data[start : start + chance.choice((1, 2, 4, 8, 64))]
+def _remove(data: bytearray, rng: random.Random, _valid: Sequence[bytes]) -> None:
+    start = _random_index(data, rng)
+    del data[start : start + rng.choice((1, 2, 4, 8, 64))]
 
 
-def _tear(data: bytearray, chance: random.Random, _good: Sequence[bytes]) -> None:
-    del data[_place(data, chance) :]
+def _truncate(data: bytearray, rng: random.Random, _valid: Sequence[bytes]) -> None:
+    del data[_random_index(data, rng) :]
 
 
-def _repeat(data: bytearray, chance: random.Random, _good: Sequence[bytes]) -> None:
-    start = _place(data, chance)
-    data[start:start] = data[start : start + chance.choice((1, 4, 16, 64))] * chance.choice((1, 2, 30))
+def _repeat(data: bytearray, rng: random.Random, _valid: Sequence[bytes]) -> None:
+    start = _random_index(data, rng)
+    data[start:start] = data[start : start + rng.choice((1, 4, 16, 64))] * rng.choice((1, 2, 30))
 
 
-def _join(data: bytearray, chance: random.Random, good: Sequence[bytes]) -> None:
-    """The beginning of one, the end of another."""
-    other = chance.choice(good)
-    data[_place(data, chance) :] = other[chance.randrange(len(other) or 1) :]
+def _append_other(data: bytearray, rng: random.Random, valid: Sequence[bytes]) -> None:
+    """Replace the rest by the end of another valid string."""
+    other = rng.choice(valid)
+    data[_random_index(data, rng) :] = other[rng.randrange(len(other) or 1) :]
 
 
-_CHANGES = (_flip, _byte, _number, _insert, _cut, _tear, _repeat, _join)
+_CHANGES = (_flip_bit, _set_byte, _set_number, _insert, _remove, _truncate, _repeat, _append_other)

@@ -1,4 +1,4 @@
-"""What controller, agents and tasks do with bytes on their pipes that none of them sent."""
+"""Controller, agents and tasks under arbitrary bytes on the pipes between them."""
 
 import io
 import os
@@ -63,31 +63,31 @@ PIPES: dict[str, tuple[Any, list[p.Message]]] = {
 }
 
 
-def sent(*messages: p.Message) -> bytes:
+def encode(*messages: p.Message) -> bytes:
     stream = io.BytesIO()
     for message in messages:
         Sender(stream).send(message)
     return stream.getvalue()
 
 
-def framed(body: bytes) -> bytes:
+def frame(body: bytes) -> bytes:
     return len(body).to_bytes(4, "little") + body
 
 
-def deep(levels: int) -> bytes:
-    """An outcome that is a list in a list in a list."""
-    return framed(b"\x92" + msgspec.msgpack.encode("Finished") + b"\x91" * levels + b"\xc0")
+def nested_lists(levels: int) -> bytes:
+    """A Finished message whose outcome is so many nested lists."""
+    return frame(b"\x92" + msgspec.msgpack.encode("Finished") + b"\x91" * levels + b"\xc0")
 
 
 @pytest.mark.parametrize("pipe", PIPES)
 @quick_and_thorough()
-def test_any_bytes_are_messages_the_end_or_a_frame_error(pipe: str, cases: int) -> None:
+def test_any_bytes_are_messages_or_the_end_or_a_frame_error(pipe: str, cases: int) -> None:
     kind, messages = PIPES[pipe]
-    good = [sent(message) for message in messages]
+    good = [encode(message) for message in messages]
     refused = 0
-    # Of every other one the length is right, so that what is in the frame is looked at.
+    # Every other case has a correct length, so that the content of the frame is parsed.
     for number, data in enumerate(mutants(good, cases)):
-        receiver = Receiver[Any](io.BytesIO(framed(data[4:]) if number % 2 else data), kind)
+        receiver = Receiver[Any](io.BytesIO(frame(data[4:]) if number % 2 else data), kind)
         try:
             while receiver.receive() is not None:
                 pass
@@ -97,15 +97,15 @@ def test_any_bytes_are_messages_the_end_or_a_frame_error(pipe: str, cases: int) 
 
 
 @pytest.mark.parametrize("levels", [1_000, 100_000, 10_000_000])
-def test_lists_in_lists_without_end_are_a_frame_error(levels: int) -> None:
-    """Once they were a RecursionError, which ended the thread that listened, and nobody was told."""
+def test_deeply_nested_lists_are_a_frame_error(levels: int) -> None:
+    """Regression test: they raised RecursionError, which silently ended the receiving thread."""
     with pytest.raises(FrameError):
-        Receiver[FromTask](io.BytesIO(deep(levels)), FromTask).receive()
+        Receiver[FromTask](io.BytesIO(nested_lists(levels)), FromTask).receive()
 
 
-def test_room_is_made_for_what_comes_and_not_for_what_is_announced() -> None:
+def test_memory_is_allocated_for_received_bytes_not_for_the_announced_size() -> None:
     with open(os.devnull, "rb") as nothing:
-        stream = _Chained([(p.MAX_FRAME_BYTES - 1).to_bytes(4, "little"), b"x" * 100], nothing)
+        stream = _BufferedPipe([(p.MAX_FRAME_BYTES - 1).to_bytes(4, "little"), b"x" * 100], nothing)
         tracemalloc.start()
         try:
             assert Receiver[FromAgent](stream, FromAgent).receive() is None  # type: ignore[arg-type]
@@ -114,8 +114,8 @@ def test_room_is_made_for_what_comes_and_not_for_what_is_announced() -> None:
             tracemalloc.stop()
 
 
-class _Chained:
-    """A pipe that makes room for all that is asked for, as buffered ones do."""
+class _BufferedPipe:
+    """A pipe that allocates as many bytes as are requested, as buffered pipes do."""
 
     def __init__(self, parts: list[bytes], end: io.BufferedReader) -> None:
         self._parts, self._end = parts, end
@@ -127,25 +127,25 @@ class _Chained:
 
 # ---- a real agent ----
 
-GARBAGE = [b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 64, framed(b"\x93\xa4Ping\x01" + b"\x91" * 5_000), framed(b"\xc1")]
+GARBAGE = [b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 64, frame(b"\x93\xa4Ping\x01" + b"\x91" * 5_000), frame(b"\xc1")]
 
 
 @pytest.mark.parametrize("garbage", GARBAGE)
-def test_an_agent_that_hears_garbage_ends_with_its_tasks_and_says_why(tmp_path: Path, garbage: bytes) -> None:
+def test_agent_that_receives_garbage_ends_with_its_tasks_and_logs_the_error(tmp_path: Path, garbage: bytes) -> None:
     command = [sys.executable, "-m", "paceline.agent", "--host", "h1", "--network", "machine"]
     log = tmp_path / "log"
-    with log.open("wb") as complaints:
-        agent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints)
+    with log.open("wb") as stderr:
+        agent = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr)
     assert agent.stdin
     assert agent.stdout
     try:
-        # A task that waits for orders that never come.
+        # A task that waits for messages that never come.
         link = LinkOrder(host="h1", address="127.0.0.1", ring=("h1", "h2"), token="x")
         order = p.StartTask("link-h1", msgspec.Raw(msgspec.msgpack.encode(link)), {}, "link")
-        agent.stdin.write(sent(p.Setup(str(tmp_path / "spool"), 0.0), order))
+        agent.stdin.write(encode(p.Setup(str(tmp_path / "spool"), 0.0), order))
         agent.stdin.flush()
-        says = Receiver[FromAgent](agent.stdout, FromAgent)  # type: ignore[arg-type]
-        started = next(said for said in iter(says.receive, None) if isinstance(said, p.TaskStarted))
+        receiver = Receiver[FromAgent](agent.stdout, FromAgent)  # type: ignore[arg-type]
+        started = next(message for message in iter(receiver.receive, None) if isinstance(message, p.TaskStarted))
         family = [psutil.Process(started.pid)] if psutil.pid_exists(started.pid) else []
         agent.stdin.write(garbage)
         agent.stdin.flush()
@@ -158,47 +158,47 @@ def test_an_agent_that_hears_garbage_ends_with_its_tasks_and_says_why(tmp_path: 
         agent.stdout.close()
 
 
-# ---- an agent, and a task that speaks nonsense ----
+# ---- an agent with a task that writes invalid messages ----
 
 
-@pytest.mark.parametrize("nonsense", [b"Hello, world\n", deep(5_000), b"\xff\xff\xff\xff"])
-def test_a_task_that_speaks_nonsense_is_ended_and_named(
-    tmp_path: Path, nonsense: bytes, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("garbage", [b"Hello, world\n", nested_lists(5_000), b"\xff\xff\xff\xff"])
+def test_task_that_writes_invalid_messages_is_ended_and_named(
+    tmp_path: Path, garbage: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    talk = f"import sys, time; sys.stdout.buffer.write({nonsense!r}); sys.stdout.flush(); time.sleep(60)"
-    monkeypatch.setattr("paceline.agent.tasks._training_command", lambda *_: [sys.executable, "-c", talk])
-    up = io.BytesIO()
+    code = f"import sys, time; sys.stdout.buffer.write({garbage!r}); sys.stdout.flush(); time.sleep(60)"
+    monkeypatch.setattr("paceline.agent.tasks._training_command", lambda *_: [sys.executable, "-c", code])
+    stream = io.BytesIO()
     order = p.StartTask("w0", RAW, {})
-    task = RunningTask(order, tmp_path, [], os.environ, Sender(up), lambda _name: None)
+    task = RunningTask(order, tmp_path, [], os.environ, Sender(stream), lambda _name: None)
     task.join(timeout_s=30)
     assert not task.alive
-    up.seek(0)
-    said, exited = iter(Receiver[FromAgent](up, FromAgent).receive, None)
-    assert isinstance(said, p.TaskMessage)
-    assert isinstance(said.message, p.Failed)
-    assert "not a valid message" in said.message.user_line
+    stream.seek(0)
+    failed, exited = iter(Receiver[FromAgent](stream, FromAgent).receive, None)
+    assert isinstance(failed, p.TaskMessage)
+    assert isinstance(failed.message, p.Failed)
+    assert "not a valid message" in failed.message.user_line
     assert isinstance(exited, p.TaskExited)
 
 
-# ---- the controller, and an agent that lies ----
+# ---- the controller with an agent that sends invalid messages ----
 
 
-class MadHosts(FakeHosts):
-    """Like hosts that play a script, but the agent of the first says something else once its tasks train."""
+class FaultyHosts(FakeHosts):
+    """Scripted hosts; the agent of the first one writes `output` once its tasks train, then ends."""
 
-    def __init__(self, madness: bytes) -> None:
+    def __init__(self, output: bytes) -> None:
         super().__init__({"ps0": serve_until_told, "w1": serve_until_told})
-        self._madness = madness
+        self._output = output
 
     @contextmanager
     def open(self, token: str, wanted: Sequence[HostRequest]) -> Iterator[list[Host]]:
         with super().open(token, wanted) as hosts:
-            yield [MadHost(host, self._madness) if host.name == "h1" else host for host in hosts]
+            yield [FaultyHost(host, self._output) if host.name == "h1" else host for host in hosts]
 
 
-class MadHost:
-    def __init__(self, host: Host, madness: bytes) -> None:
-        self.name, self.address, self._host, self._madness = host.name, host.address, host, madness
+class FaultyHost:
+    def __init__(self, host: Host, output: bytes) -> None:
+        self.name, self.address, self._host, self._output = host.name, host.address, host, output
 
     def apply_condition(self, condition: Condition) -> None:
         self._host.apply_condition(condition)
@@ -206,14 +206,14 @@ class MadHost:
     def start_agent(self, log: Path) -> AgentPipes:
         agent = self._host.start_agent(log)
         assert isinstance(agent, FakeAgent)
-        calm = agent._handle
+        handle_normally = agent._handle
 
         def handle(message: ToAgent) -> None:
-            calm(message)
+            handle_normally(message)
             if isinstance(message, p.SendToTask) and isinstance(message.message, p.Go) and message.task == "w0":
-                agent._says.write(self._madness)
+                agent._says.write(self._output)
                 agent._says.flush()
-                raise BrokenPipeError  # And it is gone: it might else have the controller wait for the rest of a frame.
+                raise BrokenPipeError  # It ends, so that the controller does not wait for the rest of a frame.
 
         agent._handle = handle  # type: ignore[method-assign]
         agent._scripts = {"w0": serve_until_told, "ps0": serve_until_told}
@@ -226,16 +226,16 @@ def plan() -> RunPlan:
     return place(spec, catalog())
 
 
-Play = Callable[[bytes], tuple[End, RunWriter]]
+RunWith = Callable[[bytes], tuple[End, RunWriter]]
 
 
 @pytest.fixture
-def play(plan: RunPlan, tmp_path: Path) -> Play:
-    def run(madness: bytes) -> tuple[End, RunWriter]:
+def run_with(plan: RunPlan, tmp_path: Path) -> RunWith:
+    def run(output: bytes) -> tuple[End, RunWriter]:
         writer = RunWriter(tmp_path / "runs", "test", plan)
         ready = PreparedData(paths=("", "", "", ""), source="none", synthetic=True)
         writer.header(header_of(plan, ready, ResumePoint(), clock_zero_ns=writer.zero_ns))
-        end = execute(plan, MadHosts(madness), ready, writer, lambda _moment: None, Interrupts())
+        end = execute(plan, FaultyHosts(output), ready, writer, lambda _moment: None, Interrupts())
         writer.close()
         writer.release()
         return end, writer
@@ -243,11 +243,11 @@ def play(plan: RunPlan, tmp_path: Path) -> Play:
     return run
 
 
-HOME = {"ps0": "h1", "w0": "h1", "w1": "h2"}
+TASK_HOSTS = {"ps0": "h1", "w0": "h1", "w1": "h2"}
 
 
 @pytest.mark.parametrize(
-    ("message", "says"),
+    ("message", "reason"),
     [
         (p.Records("w1", bytes(96)), "a message about 'w1'"),
         (p.Log("../../../tmp/x", b"text"), "which does not run there"),
@@ -261,37 +261,37 @@ HOME = {"ps0": "h1", "w0": "h1", "w1": "h2"}
         (p.Hello("h2", 1, 2, 3, "host"), "claims to be 'h2'"),
     ],
 )
-def test_what_an_agent_cannot_know_or_do_is_not_believed(message: FromAgent, says: str) -> None:
-    assert says in str(invalid_reason("h1", message, HOME))
+def test_impossible_messages_of_an_agent_are_invalid(message: FromAgent, reason: str) -> None:
+    assert reason in str(invalid_reason("h1", message, TASK_HOSTS))
 
 
-def test_what_agents_really_say_is_believed() -> None:
-    home = dict.fromkeys(("w0", "w1"), "h1")
-    assert [invalid_reason("h1", message, home) for message in FROM_AGENTS] == [None] * len(FROM_AGENTS)  # type: ignore[arg-type]
+def test_real_messages_of_an_agent_are_valid() -> None:
+    task_hosts = dict.fromkeys(("w0", "w1"), "h1")
+    assert [invalid_reason("h1", message, task_hosts) for message in FROM_AGENTS] == [None] * len(FROM_AGENTS)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    ("madness", "says"),
-    [(b"\xff" * 100, "announces"), (sent(p.Log("../../../tmp/x", b"text")), "which does not run there")],
+    ("output", "reason"),
+    [(b"\xff" * 100, "announces"), (encode(p.Log("../../../tmp/x", b"text")), "which does not run there")],
 )
-def test_an_agent_that_says_what_cannot_be_is_lost_and_named(play: Play, madness: bytes, says: str) -> None:
+def test_agent_that_sends_invalid_messages_is_lost_and_named(run_with: RunWith, output: bytes, reason: str) -> None:
     start = time.monotonic()
-    end, writer = play(madness)
+    end, writer = run_with(output)
     assert end.status == "failed"
     assert end.reason
     assert end.reason.startswith("lost the agent of h1: ")
-    assert says in end.reason
+    assert reason in end.reason
     assert time.monotonic() - start < 10
     assert StoredRun(writer.paths).first("ended")
 
 
 @quick_and_thorough(1, 40)
-def test_a_run_ends_whatever_an_agent_says(play: Play, cases: int) -> None:
-    """Many messages, some of them as they should be: the run fails, but it ends and can be read."""
-    good = [sent(message) for message in FROM_AGENTS]
-    lies = [framed(data[4:]) if n % 2 else data for n, data in enumerate(mutants(good, 50 * cases, seed=3))]
-    for first in range(0, len(lies), 50):
-        end, writer = play(b"".join(lies[first : first + 50]))
+def test_run_ends_whatever_an_agent_sends(run_with: RunWith, cases: int) -> None:
+    """The agent sends many messages, some of them valid: the run fails, but it ends and can be read."""
+    good = [encode(message) for message in FROM_AGENTS]
+    outputs = [frame(data[4:]) if n % 2 else data for n, data in enumerate(mutants(good, 50 * cases, seed=3))]
+    for first in range(0, len(outputs), 50):
+        end, writer = run_with(b"".join(outputs[first : first + 50]))
         assert end.status == "failed"
         assert StoredRun(writer.paths).first("ended")
         assert StoredRun(writer.paths).steps is not None

@@ -1,4 +1,4 @@
-"""Run directories in any state: what can be read is shown, the rest is told in a line, and no run hides the others."""
+"""Damaged run directories: readable parts are shown, damage is reported in one line, and other runs stay visible."""
 
 import shutil
 import struct
@@ -39,13 +39,13 @@ def run(tmp_path: Path) -> RunPaths:
     return store_run(tmp_path / "runs", name="broken", steps=20, incident="something happened")
 
 
-def checked(body: bytes) -> bytes:
-    """As the journal frames it."""
+def journal_frame(body: bytes) -> bytes:
+    """The body with its length and checksum, as the journal stores it."""
     return struct.pack("<II", len(body), zlib.crc32(body)) + body
 
 
 @quick_and_thorough()
-def test_any_journal_reads_as_the_entries_before_the_damage(tmp_path: Path, cases: int) -> None:
+def test_damaged_journal_gives_only_entries_that_were_written(tmp_path: Path, cases: int) -> None:
     path = tmp_path / "journal"
     journal = Journal(path)
     for entry in ENTRIES:
@@ -55,23 +55,23 @@ def test_any_journal_reads_as_the_entries_before_the_damage(tmp_path: Path, case
     for number, data in enumerate(mutants([good], cases)):
         path.write_bytes(data)
         kept = list(read(path))
-        # A checksum lets through only what was written, but for entries cut out, twice there, or out of order.
+        # Checksums detect changed entries, but not entries that are missing, repeated or out of order.
         assert all(entry in ENTRIES for entry in kept)
         if number % 100 == 0:
             build(kept)
 
 
 @quick_and_thorough(400, 20_000)
-def test_entries_with_a_right_checksum_and_wrong_content_become_tables_or_nothing(tmp_path: Path, cases: int) -> None:
+def test_invalid_entries_with_a_valid_checksum_do_not_stop_the_tables(tmp_path: Path, cases: int) -> None:
     path = tmp_path / "journal"
     bodies = [msgspec.msgpack.encode(entry) for entry in ENTRIES]
     for data in mutants(bodies, cases):
-        path.write_bytes(checked(data) + checked(bodies[0]))
+        path.write_bytes(journal_frame(data) + journal_frame(bodies[0]))
         build(read(path))
 
 
 @pytest.mark.parametrize("size", [2**28 - 1, 2**28, 2**32 - 1])
-def test_a_journals_claims_are_not_believed(tmp_path: Path, size: int) -> None:
+def test_sizes_claimed_by_a_journal_allocate_no_memory(tmp_path: Path, size: int) -> None:
     (tmp_path / "journal").write_bytes(struct.pack("<II", size, 0) + b"x" * 100)
     tracemalloc.start()
     try:
@@ -81,20 +81,20 @@ def test_a_journals_claims_are_not_believed(tmp_path: Path, size: int) -> None:
         tracemalloc.stop()
 
 
-def test_lists_in_lists_and_text_that_is_none_end_a_journal(tmp_path: Path) -> None:
+def test_nested_lists_and_invalid_text_end_a_journal(tmp_path: Path) -> None:
     tag = msgspec.msgpack.encode("TaskAdded")
     for body in (
         b"\x94" + tag + b"\xa1a\xa1h" + b"\x91" * 100_000 + b"\xc0",
         b"\x93" + tag + b"\xa2\xff\xff\xa1h",
         msgspec.msgpack.encode(["HostSamples", "h1", [[2**64 - 1, 1.0, [], 1, [], [], 1, 1, []]]]),
     ):
-        (tmp_path / "journal").write_bytes(checked(body))
+        (tmp_path / "journal").write_bytes(journal_frame(body))
         build(read(tmp_path / "journal"))
         assert list(read(tmp_path / "journal")) == []
 
 
 @quick_and_thorough()
-def test_any_line_is_an_event_that_readers_can_rely_on_or_left_out(run: RunPaths, cases: int) -> None:
+def test_any_line_is_a_well_formed_event_or_skipped(run: RunPaths, cases: int) -> None:
     lines = run.events.read_bytes().splitlines()
     kept = 0
     for line in mutants(lines, cases):
@@ -109,7 +109,7 @@ def test_any_line_is_an_event_that_readers_can_rely_on_or_left_out(run: RunPaths
 
 
 @quick_and_thorough(60, 3_000)
-def test_a_run_with_any_events_is_summed_up_or_refused_in_a_line(run: RunPaths, cases: int) -> None:
+def test_run_with_any_events_is_summarized_or_refused_in_one_line(run: RunPaths, cases: int) -> None:
     for data in mutants([run.events.read_bytes()], cases):
         run.result.unlink(missing_ok=True)
         run.events.write_bytes(data)
@@ -120,7 +120,7 @@ def test_a_run_with_any_events_is_summed_up_or_refused_in_a_line(run: RunPaths, 
 
 
 @quick_and_thorough(300)
-def test_any_result_is_one_or_damaged(run: RunPaths, cases: int) -> None:
+def test_any_result_file_is_read_or_reported_as_damaged(run: RunPaths, cases: int) -> None:
     good, damaged = run.result.read_bytes(), 0
     for data in mutants([good], cases):
         run.result.write_bytes(data)
@@ -134,10 +134,10 @@ def test_any_result_is_one_or_damaged(run: RunPaths, cases: int) -> None:
 
 @quick_and_thorough(300)
 @pytest.mark.parametrize("table", ["steps", "samples"])
-def test_any_table_is_one_or_damaged(run: RunPaths, cases: int, table: str) -> None:
+def test_any_table_is_read_or_reported_as_damaged(run: RunPaths, cases: int, table: str) -> None:
     path: Path = getattr(run, table)
     good, damaged = path.read_bytes(), 0
-    # What a table is told by is at its end, the other way round it is at the beginning, where most changes are made.
+    # Parquet metadata is at the end of a file. In the reversed file it is at the start, where most changes are made.
     for number, data in enumerate(mutants([good, good[::-1]], cases)):
         path.write_bytes(data if number % 2 else data[::-1])
         try:
@@ -149,7 +149,7 @@ def test_any_table_is_one_or_damaged(run: RunPaths, cases: int, table: str) -> N
 
 
 @quick_and_thorough(300)
-def test_any_record_file_gives_whole_records_and_no_more_than_it_holds(tmp_path: Path, cases: int) -> None:
+def test_any_record_file_gives_complete_records_only(tmp_path: Path, cases: int) -> None:
     path = tmp_path / "records"
     recorder = Recorder(path)
     for number in range(3):
@@ -158,11 +158,11 @@ def test_any_record_file_gives_whole_records_and_no_more_than_it_holds(tmp_path:
     good = path.read_bytes()[: 64 + 5 * RECORD_BYTES]
     for data in mutants([good], cases):
         path.write_bytes(data)
-        reader, found = RecordReader(path), 0
+        reader, bytes_read = RecordReader(path), 0
         while new := reader.new():
             assert len(new) % RECORD_BYTES == 0
-            found += len(new)
-        assert found <= len(data)
+            bytes_read += len(new)
+        assert bytes_read <= len(data)
 
 
 DAMAGE: dict[str, bytes] = {
@@ -175,7 +175,7 @@ DAMAGE: dict[str, bytes] = {
 
 @pytest.mark.parametrize("file", DAMAGE)
 @pytest.mark.parametrize("ended", [True, False])
-def test_a_damaged_run_is_told_in_a_line_and_hides_no_other(
+def test_damaged_run_is_reported_in_one_line_and_hides_no_other(
     tmp_path: Path,
     run: RunPaths,
     file: str,
@@ -201,8 +201,8 @@ def test_a_damaged_run_is_told_in_a_line_and_hides_no_other(
     assert run_command(["report", good.id, *runs]) == 0
 
 
-def test_a_torn_tail_is_set_aside_and_the_rest_of_the_run_is_shown(tmp_path: Path, run: RunPaths) -> None:
-    """As a kill -9 of the controller leaves it: half an event, and half a frame of the journal."""
+def test_run_with_incomplete_last_entries_is_shown_without_them(tmp_path: Path, run: RunPaths) -> None:
+    """A kill -9 of the controller leaves half an event and half a frame of the journal."""
     whole = load_result(run)
     run.result.unlink()
     with run.events.open("ab") as events:
