@@ -8,9 +8,9 @@ from pathlib import Path
 from statistics import median
 
 import paceline
-from paceline import units
 from paceline.analyze.repeats import group_repeats
 from paceline.cli.main import run_command
+from paceline.present.numbers import number
 
 
 def run_cli(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -131,11 +131,11 @@ def test_tables_tell_the_same_as_the_results(tmp_path: Path) -> None:
     listed = run_cli("ls", "--runs", runs).stdout
     assert all(result.run in listed for result in made)
     compared = run_cli("compare", "pair", "--runs", runs).stdout
-    assert "±" in compared
+    assert "median [min–max] over repeats" in compared
     assert "ps-sync" in compared
     assert "30 30" in compared
     medians = [median(result.updates_per_s for result in made if result.batch == batch) for batch in (50, 100)]
-    assert all(units.short(value) in compared for value in medians)
+    assert all(number(value) in compared for value in medians)
     told = json.loads(run_cli("compare", "pair", "--runs", runs, "--json").stdout)
     assert [group["figures"]["updates_per_s"]["median"] for group in told["groups"]] == medians
     assert "batch 100" in told["differences"][0]["sentence"]

@@ -19,17 +19,6 @@ def test_an_invalid_rate_is_rejected(text: str) -> None:
         units.bits_per_second(text)
 
 
-def test_short_gives_three_significant_digits() -> None:
-    assert [units.short(x) for x in (12345.6, 123.4, 12.34, 1.234, 0.01234, 0)] == [
-        "12,346",
-        "123",
-        "12.3",
-        "1.23",
-        "0.0123",
-        "0.00",
-    ]
-
-
 @pytest.mark.parametrize(("text", "fraction"), [("5%", 0.05), (" 2.5 % ", 0.025), ("0.05", 0.05), ("0", 0.0)])
 def test_fractions_are_parsed(text: str, fraction: float) -> None:
     assert units.fraction(text) == pytest.approx(fraction)
@@ -39,9 +28,3 @@ def test_fractions_are_parsed(text: str, fraction: float) -> None:
 def test_an_invalid_fraction_is_rejected(text: str) -> None:
     with pytest.raises(SpecError, match="5% or 0"):
         units.fraction(text)
-
-
-def test_decimals_gives_the_requested_digits() -> None:
-    assert units.decimals(0.34399, 4) == "0.3440"
-    assert units.decimals(51_000.0, 0) == "51,000"
-    assert units.decimals(1234.5, None) == units.short(1234.5)

@@ -1,4 +1,4 @@
-"""Parses quantities with units and formats numbers. MB is 10^6 bytes; link rates are in bits per second, k is 1000."""
+"""Parses quantities with units, and formats link rates. MB is 10^6 bytes; link rates are in bits per second, k is 1000."""
 
 import re
 
@@ -67,21 +67,5 @@ def fraction(text: str) -> float:
         raise SpecError(f"share '{text}' is not understood: write e.g. 5% or 0.05")
     share = float(match[1]) / (100 if match[2] else 1)
     if share > MAX_SHARE:
-        raise SpecError(f"share '{text}' is too large: must be at most {MAX_SHARE:g}, which is {MAX_SHARE:.0%}")
+        raise SpecError(f"share '{text}': must be at most {MAX_SHARE:g}, which is {MAX_SHARE:.0%}")
     return share
-
-
-def short(value: float) -> str:
-    """A number with about three significant digits and a comma between thousands; `-` for NaN."""
-    if value != value:
-        return "-"
-    if abs(value) >= 100:
-        return f"{value:,.0f}"
-    if abs(value) >= 10:
-        return f"{value:.1f}"
-    return f"{value:.2f}" if abs(value) >= 0.1 or value == 0 else f"{value:.3g}"
-
-
-def decimals(value: float, digits: int | None) -> str:
-    """A number with `digits` digits after the point and a comma between thousands; like `short` if `digits` is None."""
-    return short(value) if digits is None else f"{value:,.{digits}f}"

@@ -1,4 +1,4 @@
-"""Results as runs would leave them, made up for tests: what is not given is plain."""
+"""Results for tests: fields that are not given have plain defaults."""
 
 from typing import Any
 
@@ -7,8 +7,8 @@ from paceline.strategies.registry import strategies
 
 
 def made(run: str = "sweep-1", **fields: Any) -> Result:
-    """One run of logreg that went well; `workers`, `steps`, `to_loss_s`, `updates_to_loss`, `loss`, `memory_mb`,
-    `staleness` and `stop` are short for what they fill in."""
+    """A successful run of logreg; `workers`, `steps`, `to_loss_s`, `updates_to_loss`, `loss`, `memory_mb`,
+    `staleness` and `stop` are shortcuts that fill in nested fields."""
     workers, strategy = fields.pop("workers", 2), fields.get("strategy", "ps-sync")
     steps = fields.pop("steps", [100] * workers)
     facts = strategies()[strategy]
@@ -56,9 +56,9 @@ def made(run: str = "sweep-1", **fields: Any) -> Result:
     return Result(**{**plain, **fields})
 
 
-def repeats(sweep: str, values: list[float], figure: str, **fields: Any) -> list[Result]:
-    """A run for each value of the figure."""
-    return [made(f"{sweep}-{number}", **{figure: value}, **fields) for number, value in enumerate(values, 1)]
+def repeats(sweep: str, values: list[float], field: str, **fields: Any) -> list[Result]:
+    """One run for each value of the field."""
+    return [made(f"{sweep}-{number}", **{field: value}, **fields) for number, value in enumerate(values, 1)]
 
 
 def _worker(number: int, steps: int, stale: float | None) -> WorkerResult:

@@ -3,50 +3,48 @@ from paceline.analyze.best_configuration import best_configurations
 from paceline.analyze.repeats import group_repeats
 
 
-def test_the_winner_is_told_with_its_lead_over_the_next() -> None:
+def test_the_best_configuration_is_reported_with_its_lead_over_the_second() -> None:
     results = [
         *repeats("s", [3.1, 3.0, 3.2], "to_loss_s", strategy="ps-sync"),
         *repeats("a", [1.01, 1.0, 0.99], "to_loss_s", strategy="ps-async"),
         *repeats("r", [2.0, 2.02, 1.98], "to_loss_s", strategy="allreduce"),
     ]
     first = best_configurations(group_repeats(results))[0]
-    assert (first.goal, first.name, first.lead.base, first.is_real) == (
-        "first at loss 0.5", "ps-async", "allreduce", True,
+    assert (first.goal, first.name, first.lead.base, first.is_significant) == (
+        "fastest to loss 0.5", "ps-async", "allreduce", True,
     )  # fmt: skip
     assert first.sentence == (
-        "first at loss 0.5: ps-async, 1.00 s, 2.00× faster than allreduce (1.96 to 2.05×, 3 repeats)"
+        "fastest to loss 0.5: ps-async, 1.00 s, 2.00× faster than allreduce (95 % CI 1.96–2.05, n=3)"
     )
 
 
-def test_a_win_that_may_be_chance_is_not_claimed() -> None:
+def test_a_lead_that_is_not_significant_is_not_claimed() -> None:
     results = [
         *repeats("s", [100.0, 120.0, 90.0], "examples_per_s", batch=100),
         *repeats("b", [105.0, 95.0, 118.0], "examples_per_s", batch=50),
     ]
-    (pace,) = [
-        answer for answer in best_configurations(group_repeats(results)) if answer.figure.key == "examples_per_s"
-    ]
-    assert not pace.is_real
-    assert "; no difference we can see from batch 100 (" in pace.sentence
+    (best,) = [one for one in best_configurations(group_repeats(results)) if one.metric.key == "examples_per_s"]
+    assert not best.is_significant
+    assert "; not significantly different from batch 100 (95 % CI of the throughput ratio " in best.sentence
 
 
 def test_more_is_better_for_rates_and_accuracy_and_less_for_memory() -> None:
     small = made("s-1", updates_per_s=10.0, accuracy=0.8, memory_mb=100.0)
     large = made("l-1", batch=200, updates_per_s=20.0, accuracy=0.9, memory_mb=200.0)
-    winners = {answer.figure.key: answer.name for answer in best_configurations(group_repeats([small, large]))}
+    winners = {best.metric.key: best.name for best in best_configurations(group_repeats([small, large]))}
     assert winners["updates_per_s"] == winners["final_accuracy"] == "batch 200"
     assert winners["memory_mb"] == "batch 100"
 
 
-def test_workloads_are_not_held_against_each_other() -> None:
+def test_different_workloads_are_not_compared() -> None:
     results = [made(workload=name, batch=batch) for name in ("logreg", "lenet") for batch in (50, 100)]
     results.append(made(workload="alexnet"))
     found = best_configurations(group_repeats(results))
-    assert {answer.subject for answer in found} == {"logreg", "lenet"}
-    assert all(answer.lead.base.startswith(answer.subject) for answer in found)
+    assert {best.subject for best in found} == {"logreg", "lenet"}
+    assert all(best.lead.base.startswith(best.subject) for best in found)
 
 
-def test_groups_that_did_not_reach_the_target_cannot_be_first_at_it() -> None:
+def test_a_group_that_missed_the_target_is_not_ranked_by_time_to_target() -> None:
     missed = made("m-1", strategy="ps-async", stop=["loss=0.5"])
     results = [made("s-1", to_loss_s=1.0), made("b-1", strategy="allreduce", to_loss_s=2.0), missed]
     first = best_configurations(group_repeats(results))[0]

@@ -37,7 +37,7 @@ def test_the_unit_of_the_values_does_not_matter(values: list[float], base: list[
 def test_identical_groups_are_never_different(values: list[float]) -> None:
     found = ratio(values, list(reversed(values)))
     assert found.value == 1
-    assert not found.is_real
+    assert not found.is_significant
 
 
 @given(VALUES, VALUES)
@@ -51,7 +51,7 @@ def test_the_interval_holds_the_ratio(values: list[float], base: list[float]) ->
 @given(STEADY, STEADY)
 def test_groups_that_are_clearly_apart_are_different(values: list[float], base: list[float]) -> None:
     found = ratio([2 * value for value in values], base)
-    assert found.is_real
+    assert found.is_significant
     assert found.value == pytest.approx(2, rel=0.07)
 
 
@@ -59,7 +59,7 @@ def test_groups_that_are_clearly_apart_are_different(values: list[float], base: 
 def test_one_repeat_has_no_interval_and_tells_nothing(values: list[float], single: float) -> None:
     for found in (ratio([single], values), ratio(values, [single]), ratio([single], [2 * single])):
         assert found.low is None
-        assert not found.is_real
+        assert not found.is_significant
         assert not found.within(1e9)
 
 
@@ -67,7 +67,7 @@ def test_one_repeat_has_no_interval_and_tells_nothing(values: list[float], singl
 def test_what_comes_out_the_same_every_time_needs_no_interval(value: float, base: float) -> None:
     assume(abs(value / base - 1) > 1e-6)
     found = ratio([value] * 3, [base] * 3)
-    assert found.is_real
+    assert found.is_significant
     assert found.low == pytest.approx(found.high)
 
 
@@ -85,12 +85,12 @@ def test_students_quantile_is_that_of_the_tables() -> None:
 @pytest.mark.parametrize("repeats", [2, 3, 5, 10])
 def test_equal_groups_are_called_different_in_less_than_one_of_twenty_cases(repeats: int) -> None:
     noise = np.exp(0.05 * np.random.default_rng(repeats).standard_normal((2_000, 2, repeats))).tolist()
-    wrong = sum(ratio(values, base).is_real for values, base in noise)
+    wrong = sum(ratio(values, base).is_significant for values, base in noise)
     # 5 % would be 100; by chance it is hardly ever more than three standard deviations above.
     assert wrong <= 100 + 3 * math.sqrt(100)
 
 
 def test_three_repeats_show_a_fifth_more_under_noise_of_five_percent() -> None:
     noise = np.exp(0.05 * np.random.default_rng(1).standard_normal((1_000, 2, 3))).tolist()
-    seen = sum(ratio([1.2 * value for value in values], base).is_real for values, base in noise)
+    seen = sum(ratio([1.2 * value for value in values], base).is_significant for values, base in noise)
     assert seen > 750

@@ -1,45 +1,53 @@
 from analyze.made import made
 from paceline.analyze.metrics import examples_to_target, staleness
 from paceline.analyze.repeats import Group, group_repeats
-from paceline.analyze.sync_async import is_synchronous, steps_per_worker, sync_async_comparisons, uneven
+from paceline.analyze.sync_async import dominant_worker, is_synchronous, steps_per_worker, sync_async_comparisons
 
 
-def test_the_same_loss_costs_seconds_updates_and_examples() -> None:
+def test_reaching_the_same_loss_costs_time_updates_and_examples() -> None:
     sync = [made(f"s-{n}", to_loss_s=1.0 + n / 100, steps=[100, 100]) for n in range(3)]
     other = [made(f"a-{n}", strategy="ps-async", to_loss_s=0.4 + n / 100, steps=[70, 70]) for n in range(3)]
-    (trade,) = sync_async_comparisons(group_repeats([*sync, *other]))
-    assert trade.sentence == (
-        "the same loss 0.5 took ps-async 0.41× the seconds, 1.40× the updates and 0.70× the examples, against ps-sync"
+    (pair,) = sync_async_comparisons(group_repeats([*sync, *other]))
+    assert pair.sentence == (
+        "to reach loss 0.5, ps-async needed 59 % less time, 40 % more updates and 30 % fewer examples than ps-sync"
     )
 
 
-def test_as_many_updates_are_not_a_number() -> None:
+def test_an_equal_cost_is_stated_without_a_number() -> None:
     sync = [made(f"s-{n}", to_loss_s=1.0 + n / 100, steps=[800, 800]) for n in range(3)]
     other = [made(f"a-{n}", strategy="ps-async", to_loss_s=0.4 + n / 100, steps=[401, 400]) for n in range(3)]
-    (trade,) = sync_async_comparisons(group_repeats([*sync, *other]))
-    assert "0.41× the seconds, as many updates and 0.50× the examples" in trade.sentence
+    (pair,) = sync_async_comparisons(group_repeats([*sync, *other]))
+    assert "59 % less time, the same number of updates and 50 % fewer examples than ps-sync" in pair.sentence
 
 
-def test_what_may_be_chance_is_said_to_be() -> None:
+def test_unknown_significance_is_stated() -> None:
     results = [made("s-1", to_loss_s=1.0), made("a-1", strategy="ps-async", to_loss_s=0.5)]
-    (trade,) = sync_async_comparisons(group_repeats(results))
-    assert trade.sentence.endswith("(the seconds and updates may be chance)")
+    (pair,) = sync_async_comparisons(group_repeats(results))
+    assert pair.sentence.endswith(" ps-sync (n=1: significance unknown)")
 
 
-def test_without_a_target_there_is_no_price() -> None:
-    (trade,) = sync_async_comparisons(group_repeats([made("s-1"), made("a-1", strategy="ps-async")]))
-    assert (trade.prices, trade.sentence) == ((), "")
+def test_a_difference_that_is_not_significant_is_named() -> None:
+    times = [(1.0, 0.8), (1.5, 1.6), (0.7, 0.9)]
+    sync = [made(f"s-{n}", to_loss_s=time, steps=[100, 100]) for n, (time, _) in enumerate(times)]
+    other = [made(f"a-{n}", strategy="ps-async", to_loss_s=time, steps=[70, 70]) for n, (_, time) in enumerate(times)]
+    (pair,) = sync_async_comparisons(group_repeats([*sync, *other]))
+    assert pair.sentence.endswith(" than ps-sync (difference in time not significant)")
 
 
-def test_only_groups_with_as_many_workers_are_rivals() -> None:
+def test_without_a_target_there_is_no_cost() -> None:
+    (pair,) = sync_async_comparisons(group_repeats([made("s-1"), made("a-1", strategy="ps-async")]))
+    assert (pair.costs, pair.sentence) == ((), "")
+
+
+def test_only_groups_with_the_same_number_of_workers_are_compared() -> None:
     assert sync_async_comparisons(group_repeats([made(workers=2), made(strategy="ps-async", workers=3)])) == []
     assert sync_async_comparisons(group_repeats([made(workers=1), made(strategy="ps-async", workers=1)])) == []
 
 
-def test_allreduce_is_synchronous_too_though_its_layout_is_another() -> None:
+def test_allreduce_is_compared_as_synchronous_although_its_layout_differs() -> None:
     results = [made(strategy="allreduce", layout="w w"), made(strategy="ps-async", steps=[1, 199])]
-    (trade,) = sync_async_comparisons(group_repeats(results))
-    assert (trade.name, trade.base_name) == ("ps-async", "allreduce")
+    (pair,) = sync_async_comparisons(group_repeats(results))
+    assert (pair.name, pair.base_name) == ("ps-async", "allreduce")
 
 
 def test_a_run_in_which_one_worker_made_all_steps_is_not_synchronous() -> None:
@@ -47,20 +55,20 @@ def test_a_run_in_which_one_worker_made_all_steps_is_not_synchronous() -> None:
     assert is_synchronous(Group((made(strategy="ps-sync", steps=[200, 200]),)))
 
 
-def test_examples_to_target_are_those_of_the_updates_until_then() -> None:
+def test_examples_to_target_are_those_of_the_updates_until_the_target() -> None:
     assert examples_to_target(made(to_loss_s=1.0, steps=[100, 100], updates_to_loss=50)) == 50 * 2 * 100
     result = made(strategy="ps-async", to_loss_s=1.0, steps=[50, 150], updates_to_loss=150)
     assert examples_to_target(result) == 150 * 100
     assert examples_to_target(made()) is None
 
 
-def test_staleness_is_over_all_steps() -> None:
+def test_staleness_is_a_mean_over_all_steps() -> None:
     assert staleness(made(strategy="ps-async", staleness=2.0)) == 2.0
     assert staleness(made()) is None
 
 
-def test_a_worker_that_makes_most_steps_is_noticed() -> None:
+def test_a_worker_that_makes_most_steps_is_found() -> None:
     group = Group(tuple(made(strategy="ps-async", steps=[10, 30 + n]) for n in (0, 1, 2)))
     assert steps_per_worker(group)["w1"].median == 31
-    assert uneven(group) == ("w1", 31 / 41)
-    assert uneven(Group((made(steps=[20, 30]),))) is None
+    assert dominant_worker(group) == ("w1", 31 / 41)
+    assert dominant_worker(Group((made(steps=[20, 30]),))) is None

@@ -1,4 +1,4 @@
-"""Stored runs side by side, as a person and as a script sees them."""
+"""`paceline compare` on stored runs: its text and its JSON."""
 
 import json
 from pathlib import Path
@@ -44,61 +44,61 @@ def as_json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) 
     return json.loads(compared(capsys, *arguments, "--json", code=code)[0])
 
 
-def test_a_person_reads_which_difference_is_real(capsys: pytest.CaptureFixture[str], runs: str) -> None:
-    said, _ = compared(capsys, "modes", "--runs", runs)
-    assert "Against the base, ps-sync\n" in said
-    assert "ps-async is 3.0× faster to loss 0.5 (2.7 to 3.2×, 3 repeats)" in said
-    assert "the same loss 0.5 took ps-async 0.34× the seconds" in said
-    assert "in ps-async, w0 made 75% of the steps" in said
-    assert "left out: modes-7, failed: w1 on h2 was killed" in said
-    assert "3 of 4" in said
+def test_text_states_which_differences_are_significant(capsys: pytest.CaptureFixture[str], runs: str) -> None:
+    text, _ = compared(capsys, "modes", "--runs", runs)
+    assert "Compared with baseline ps-sync\n" in text
+    assert "ps-async is 3.0× faster to loss 0.5 (95 % CI 2.7–3.2, n=3)" in text
+    assert "to reach loss 0.5, ps-async needed 66 % less time" in text
+    assert "ps-async: w0 made 75 % of the steps" in text
+    assert "excluded: modes-7, failed: w1 on h2 was killed" in text
+    assert "3 of 4" in text
 
 
-def test_the_base_can_be_chosen(capsys: pytest.CaptureFixture[str], runs: str) -> None:
-    said, _ = compared(capsys, "modes", "--base", "modes-5", "--runs", runs)
-    assert "Against the base, ps-async\n" in said
-    assert "ps-sync is 3.0× slower to loss 0.5" in said
+def test_the_baseline_can_be_selected(capsys: pytest.CaptureFixture[str], runs: str) -> None:
+    text, _ = compared(capsys, "modes", "--base", "modes-5", "--runs", runs)
+    assert "Compared with baseline ps-async\n" in text
+    assert "ps-sync is 3.0× slower to loss 0.5" in text
 
 
 def test_json_has_the_numbers_of_the_runs(capsys: pytest.CaptureFixture[str], runs: str) -> None:
-    told = as_json(capsys, "modes", "--runs", runs)
-    sync, other = told["groups"]
+    record = as_json(capsys, "modes", "--runs", runs)
+    sync, other = record["groups"]
     assert sync["runs"] == ["modes-1", "modes-2", "modes-3"]
     assert sync["figures"]["to_target_s"] == {"median": 3.1, "lowest": 3.0, "highest": 3.2, "values": [3.1, 3.0, 3.2]}
-    assert told["left_out"] == [{"run": "modes-7", "why": "failed: w1 on h2 was killed"}]
-    first = told["differences"][0]
+    assert record["left_out"] == [{"run": "modes-7", "why": "failed: w1 on h2 was killed"}]
+    first = record["differences"][0]
     assert (first["figure"], first["group"], first["base"], first["outcome"]) == (
         "to_target_s", "ps-async", "ps-sync", "differs",
     )  # fmt: skip
     assert first["ratio"] == other["figures"]["to_target_s"]["median"] / 3.1
     assert first["low"] < first["ratio"] < first["high"] < 1
-    assert told["answers"][0]["winner"] == "ps-async"
-    assert told["sync_async"][0]["group"] == "ps-async"
-    assert "too_slow" not in told
+    assert record["answers"][0]["winner"] == "ps-async"
+    assert record["sync_async"][0]["group"] == "ps-async"
+    assert "too_slow" not in record
 
 
-def test_before_and_after_are_held_against_each_other(capsys: pytest.CaptureFixture[str], runs: str) -> None:
+def test_equal_configurations_of_two_sweeps_are_compared(capsys: pytest.CaptureFixture[str], runs: str) -> None:
     arguments = ("modes", "later", "--runs", runs, "--fail-if-slower", "5%")
     _, why = compared(capsys, *arguments, code=1)
     assert why == (
         "not judged: modes ps-async has no counterpart\n"
-        "too slow: later ps-sync against modes ps-sync: 1.20× slower to loss 0.5 (1.11 to 1.30×, 3 repeats)\n"
+        "too slow: later ps-sync compared with modes ps-sync: 1.20× slower to loss 0.5 (95 % CI 1.11–1.30, n=3)\n"
     )
     assert as_json(capsys, *arguments, code=1)["too_slow"] is True
     _, why = compared(capsys, "modes", "later", "--runs", runs, "--fail-if-slower", "0.3")
-    assert "fast enough: later ps-sync against" in why
+    assert "fast enough: later ps-sync compared with" in why
     _, why = compared(capsys, "later", "modes", "--runs", runs, "--fail-if-slower", "5%")
-    assert "fast enough: modes ps-sync against later ps-sync: 1.20× faster" in why
+    assert "fast enough: modes ps-sync compared with later ps-sync: 1.20× faster" in why
 
 
-def test_repeats_named_one_by_one_are_still_repeats(capsys: pytest.CaptureFixture[str], runs: str) -> None:
-    told = as_json(capsys, "modes-1", "modes-2", "modes-3", "modes-4", "--runs", runs)
-    assert [len(group["runs"]) for group in told["groups"]] == [3, 1]
+def test_repeats_named_one_by_one_are_grouped(capsys: pytest.CaptureFixture[str], runs: str) -> None:
+    record = as_json(capsys, "modes-1", "modes-2", "modes-3", "modes-4", "--runs", runs)
+    assert [len(group["runs"]) for group in record["groups"]] == [3, 1]
 
 
-def test_one_repeat_decides_by_itself_and_it_is_said(capsys: pytest.CaptureFixture[str], runs: str) -> None:
+def test_with_one_repeat_the_median_decides(capsys: pytest.CaptureFixture[str], runs: str) -> None:
     _, why = compared(capsys, "modes-1", "once-1", "--runs", runs, "--fail-if-slower", "5%", code=1)
-    assert "one repeat each: may be chance" in why
+    assert "n=1: significance unknown" in why
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 import paceline
 from paceline.cli.main import run_command
-from paceline.recipes.notes import machine
+from paceline.recipes.notes import machine_notes
 from paceline.recipes.observe import machine_cores, observe
 from paceline.recipes.recipe import recipes
 from paceline.store.paths import RunPaths
@@ -72,29 +72,31 @@ def test_a_table_is_made_from_real_runs_once(capsys: Capture, tmp_path: Path) ->
     assert len(list(runs.iterdir())) == 2, "the same runs serve again"
 
 
-def test_every_figure_of_every_recipe_is_measured(tmp_path: Path) -> None:
+def test_every_column_of_every_recipe_is_measured(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     (result,) = paceline.run("logreg", strategy="ps-async", stop="steps=60", runs=str(runs))
     stored = StoredRun(RunPaths(runs / result.run))
     assert machine_cores(stored) >= 1
     for recipe in recipes().values():
-        fields = {key.field for key in recipe.keys} | {figure.field for figure in recipe.figures}
+        fields = {key.field for key in recipe.keys} | {column.field for column in recipe.columns}
         records = observe(result, stored, recipe.per)
         assert records
         assert all(fields <= seen.keys() for seen in records), recipe.name
 
 
-def test_a_busy_machine_and_a_failed_run_are_told(tmp_path: Path) -> None:
+def test_background_load_and_failed_runs_are_noted(tmp_path: Path) -> None:
     (good,) = paceline.run("logreg", stop="steps=20", runs=str(tmp_path / "runs"))
-    calm = replace(good, other_cores_mean=0.0)
+    idle = replace(good, other_cores_mean=0.0)
     bad = replace(good, run="logreg-2", other_cores_mean=1.5, status="failed", reason="made up")
-    assert machine([calm], 2) == [f"Measured by 1 run of torch on a machine of 2 cores, hosts local, data {good.data}."]
-    _, busy, failed = machine([calm, bad], 2)
-    assert "1.50 of its cores" in busy
-    assert failed == "logreg-2 did not end well and is left out: made up."
+    assert machine_notes([idle], 2) == [
+        f"Measured here: 1 run, engine torch, local hosts on a machine with 2 cores, data {good.data}."
+    ]
+    _, busy, failed = machine_notes([idle, bad], 2)
+    assert busy == "Background load: up to 1.50 cores; measure again on an idle machine."
+    assert failed == "logreg-2 failed and is excluded: made up."
 
 
-def test_workers_hosts_evaluations_and_parts_add_up(tmp_path: Path) -> None:
+def test_workers_hosts_evaluations_and_time_bins_add_up(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     (result,) = paceline.run("logreg", strategy="ps-sync", stop="steps=600", eval_every=200, batch=50, runs=str(runs))
     stored = StoredRun(RunPaths(runs / result.run))
@@ -105,6 +107,6 @@ def test_workers_hosts_evaluations_and_parts_add_up(tmp_path: Path) -> None:
     assert [one["update"] for one in points] == ["200", "400", "600"]
     assert points[-1]["epoch"] == "1", "two workers, 50 each"
     assert points[-1]["loss"] == pytest.approx(result.final.loss)
-    parts = [one for one in observe(result, stored, "part") if one["host"] == "h1"]
-    paces = [float(one["part_updates_per_s"] or 0) for one in parts]
-    assert sum(paces) / len(paces) == pytest.approx(600 / result.train_s, rel=0.25)
+    bins = [one for one in observe(result, stored, "time_bin") if one["host"] == "h1"]
+    rates = [float(one["bin_updates_per_s"] or 0) for one in bins]
+    assert sum(rates) / len(rates) == pytest.approx(600 / result.train_s, rel=0.25)

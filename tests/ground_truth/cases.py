@@ -32,7 +32,7 @@ CASES = [
     # Links that carry less than the workers could use.
     case("network-torch-async", "network", "h1", strategy="ps-async", layout="p w w", link="50mbit", **BOX),
     case("network-torch-sync", "network", "h1", strategy="ps-sync", layout="p w w", link="20mbit", **BOX),
-    case("network-allreduce", "network", " h", workload="autoencoder:large", strategy="allreduce", layout="w w",
+    case("network-allreduce", "network", " link", workload="autoencoder:large", strategy="allreduce", layout="w w",
          link="50mbit", **BOX),
     case("network-tensorflow", "network", "h1", engine="tensorflow", strategy="ps-async", layout="p w w",
          link="20mbit", **BOX),

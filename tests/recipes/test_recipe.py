@@ -1,4 +1,4 @@
-"""Every recipe is a spec that can be run, and its published figures are a table that our runs can stand beside."""
+"""Every recipe is a valid spec, and its published values form a table that our runs can be compared with."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -15,7 +15,7 @@ from paceline.spec.sweep import expand
 
 FORMS = pytest.mark.parametrize("full", [False, True], ids=["small", "full"])
 ALL = pytest.mark.parametrize("recipe", recipes().values(), ids=lambda recipe: recipe.name)
-# Evaluations and parts of the time are known only when a run has been made.
+# Rows per evaluation or time bin are known only after a run.
 KNOWN_ROWS = pytest.mark.parametrize(
     "recipe",
     [recipe for recipe in recipes().values() if recipe.per in ("run", "worker", "host")],
@@ -28,8 +28,8 @@ def plans(recipe: Recipe, *, full: bool) -> list[RunPlan]:
     return [place(spec, choices) for part in recipe.experiments(full=full) for spec in expand(part)]
 
 
-def rows_to_be(recipe: Recipe, *, full: bool) -> list[dict[str, str]]:
-    """What the rows will be known by, told from the plans alone."""
+def expected_rows(recipe: Recipe, *, full: bool) -> list[dict[str, str]]:
+    """The keys of the rows, from the plans alone."""
     found = []
     for plan in plans(recipe, full=full):
         spec = plan.spec
@@ -41,7 +41,7 @@ def rows_to_be(recipe: Recipe, *, full: bool) -> list[dict[str, str]]:
         hosts = [{"host": host} for host in plan.layout.hosts]
         for more in {"worker": workers, "host": hosts}.get(recipe.per, [{}]):
             known = run | more
-            found.append({key.name: key.words.get(known[key.field], known[key.field]) for key in recipe.keys})
+            found.append({key.name: key.labels.get(known[key.field], known[key.field]) for key in recipe.keys})
     return found
 
 
@@ -51,7 +51,7 @@ def test_every_run_of_a_recipe_can_be_placed(recipe: Recipe, full: bool) -> None
     made = plans(recipe, full=full)
     assert len(set(made)) == len(made)
     names = {part.name for part in recipe.experiments(full=full)}
-    assert None not in names, "without a name nothing could be resumed or shared"
+    assert None not in names, "runs without a name cannot be resumed or shared between recipes"
 
 
 @ALL
@@ -60,18 +60,18 @@ def test_the_small_form_is_no_larger_than_the_full_one(recipe: Recipe) -> None:
 
 
 @ALL
-def test_a_recipes_file_is_a_spec_for_paceline_run(recipe: Recipe) -> None:
+def test_a_recipe_file_is_a_spec_for_paceline_run(recipe: Recipe) -> None:
     path = Path(str(files("paceline.recipes") / f"{recipe.name}.toml"))
     assert experiment(load_toml(path)) == recipe.experiments(full=False)[0]
 
 
 @ALL
-def test_published_figures_are_a_table(recipe: Recipe) -> None:
+def test_published_values_form_a_table(recipe: Recipe) -> None:
     width, names = len(recipe.keys), [key.name for key in recipe.keys]
     assert len({row[:width] for row in recipe.rows}) == len(recipe.rows)
     assert recipe.across is None or recipe.across in names
     for row in recipe.rows:
-        assert len(row) == width + len(recipe.figures)
+        assert len(row) == width + len(recipe.columns)
         for value in row[width:]:
             low, high = value if isinstance(value, tuple) else (value, value)
             assert value == NONE or (
@@ -80,25 +80,25 @@ def test_published_figures_are_a_table(recipe: Recipe) -> None:
 
 
 @KNOWN_ROWS
-def test_the_full_form_makes_every_published_row(recipe: Recipe) -> None:
-    made = {tuple(row.values()) for row in rows_to_be(recipe, full=True)}
+def test_the_full_form_has_a_run_for_every_published_row(recipe: Recipe) -> None:
+    made = {tuple(row.values()) for row in expected_rows(recipe, full=True)}
     for row in recipe.rows:
         assert tuple(f"{word:g}" if isinstance(word, float) else word for word in row[: len(recipe.keys)]) in made
 
 
 @KNOWN_ROWS
 @FORMS
-def test_claims_are_about_rows_that_are_made(recipe: Recipe, full: bool) -> None:
-    made = rows_to_be(recipe, full=full)
+def test_claims_are_about_rows_that_have_runs(recipe: Recipe, full: bool) -> None:
+    made = expected_rows(recipe, full=full)
     for claim in recipe.claims:
         assert any(claim.of.items() <= row.items() and {**row, **claim.than} in made for row in made), claim.says
 
 
 @ALL
-def test_claims_are_about_figures_and_keys_that_are_there(recipe: Recipe) -> None:
+def test_claims_are_about_columns_and_keys_of_the_table(recipe: Recipe) -> None:
     keys = {key.name for key in recipe.keys}
     for claim in recipe.claims:
-        assert claim.figure in {figure.name for figure in recipe.figures}
+        assert claim.column in {column.name for column in recipe.columns}
         assert claim.of.keys() <= keys
         assert claim.than.keys() <= keys
         assert claim.of != claim.than

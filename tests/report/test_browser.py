@@ -1,4 +1,4 @@
-"""The page in a real browser: it draws, it can be used, and it fits screens wide and narrow."""
+"""The page in a real browser: charts are drawn, controls work, and it fits wide and narrow screens."""
 
 import shutil
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ Page = Any
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with playwright.sync_playwright() as driver:
-        # Without its sandbox, which root in a container cannot have; the page is our own.
+        # Without the sandbox, which root in a container cannot use; the page is our own.
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
         browser.close()
@@ -32,17 +32,17 @@ def report(runs: Path, sweep: list[RunPaths], tmp_path: Path) -> str:
     return out.as_uri()
 
 
-def opened(browser: Any, url: str, width: int, complaints: list[str]) -> Page:
+def opened(browser: Any, url: str, width: int, problems: list[str]) -> Page:
     page = browser.new_page(viewport={"width": width, "height": 800})
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("console", lambda line: complaints.append(line.text) if line.type in ("error", "warning") else None)
-    page.on("request", lambda request: complaints.append(request.url) if request.url.startswith("http") else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda line: problems.append(line.text) if line.type in ("error", "warning") else None)
+    page.on("request", lambda request: problems.append(request.url) if request.url.startswith("http") else None)
     page.goto(url)
     return page
 
 
-def see(page: Page, key: str) -> Any:
-    """Scroll to a figure and wait until it is drawn."""
+def scroll_to(page: Page, key: str) -> Any:
+    """Scroll to a chart and wait until it is drawn."""
     plot = page.locator(f"#{key}-plot")
     plot.scroll_into_view_if_needed()
     page.wait_for_selector(f"#{key}-plot .main-svg")
@@ -54,24 +54,24 @@ def draw_all(page: Page) -> int:
         ".plot", "plots => plots.filter(p => p.offsetParent).map(p => p.id.replace(/-plot$/, ''))"
     )
     for key in keys:
-        see(page, key)
+        scroll_to(page, key)
     return len(keys)
 
 
 @pytest.mark.parametrize("width", [1280, 400])
-def test_everything_is_drawn_without_a_complaint_and_fits(browser: Any, report: str, width: int) -> None:
-    complaints: list[str] = []
-    page = opened(browser, report, width, complaints)
+def test_all_charts_are_drawn_without_errors_and_fit(browser: Any, report: str, width: int) -> None:
+    problems: list[str] = []
+    page = opened(browser, report, width, problems)
     assert draw_all(page) >= 10
     assert page.title() == "sweep: Paceline report"
     assert page.evaluate("document.documentElement.scrollWidth") == width
-    assert complaints == []
+    assert problems == []
     page.close()
 
 
-def test_a_trace_can_be_switched_off(browser: Any, report: str) -> None:
+def test_a_line_can_be_hidden(browser: Any, report: str) -> None:
     page = opened(browser, report, 1280, [])
-    plot = see(page, "all-scaling")
+    plot = scroll_to(page, "all-scaling")
     shown = "document.getElementById('all-scaling-plot')._fullData.filter(trace => trace.visible === true).length"
     before = page.evaluate(shown)
     plot.locator(".legendtoggle").first.click()
@@ -79,9 +79,9 @@ def test_a_trace_can_be_switched_off(browser: Any, report: str) -> None:
     page.close()
 
 
-def test_the_timeline_can_be_zoomed_and_moved_to_other_steps(browser: Any, report: str) -> None:
+def test_the_timeline_can_be_zoomed_and_switched_to_other_steps(browser: Any, report: str) -> None:
     page = opened(browser, report, 1280, [])
-    plot = see(page, "run-0-timeline")
+    plot = scroll_to(page, "run-0-timeline")
     span = "plot => plot._fullLayout.xaxis.range"
     before = plot.evaluate(span)
     area = plot.locator(".nsewdrag").first.bounding_box()
@@ -104,20 +104,20 @@ def test_the_timeline_can_be_zoomed_and_moved_to_other_steps(browser: Any, repor
     page.close()
 
 
-def test_another_run_can_be_chosen(browser: Any, report: str) -> None:
+def test_another_run_can_be_selected(browser: Any, report: str) -> None:
     page = opened(browser, report, 1280, [])
     page.select_option("#run-choice", "run-1")
     assert page.locator("#run-0").is_hidden()
-    see(page, "run-1-quality")
+    scroll_to(page, "run-1-quality")
     page.locator("nav a", has_text="Step timeline").click()
     page.wait_for_selector("#run-1-timeline-plot .main-svg")
     page.close()
 
 
-def test_curves_go_over_updates_examples_and_seconds(browser: Any, report: str) -> None:
+def test_curves_are_shown_over_updates_examples_and_seconds(browser: Any, report: str) -> None:
     page = opened(browser, report, 1280, [])
-    plot = see(page, "run-0-quality")
-    for name, title in (("examples", "examples"), ("seconds", "seconds of training"), ("updates", "updates")):
+    plot = scroll_to(page, "run-0-quality")
+    for name, title in (("examples", "examples"), ("seconds", "training time (s)"), ("updates", "updates")):
         page.locator("figure:has(#run-0-quality-plot) button").filter(has_text=name).click()
         page.wait_for_function(
             "title => document.getElementById('run-0-quality-plot')._fullLayout.xaxis.title.text === title", arg=title

@@ -12,7 +12,7 @@ from paceline.store.paths import RunPaths
 from report.stored import store_run
 
 
-def test_several_formats_are_files_side_by_side(
+def test_several_formats_are_written_next_to_each_other(
     runs: Path, sweep: list[RunPaths], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "paper.html"
@@ -43,7 +43,7 @@ def test_json_is_a_list_of_what_show_prints(
     assert json.loads(out.read_text())[2] == json.loads(shown)
 
 
-def test_csv_has_a_row_a_run_and_a_column_a_figure(sweep: list[RunPaths]) -> None:
+def test_csv_has_a_row_per_run_and_a_column_per_value(sweep: list[RunPaths]) -> None:
     results = build("sweep", sweep).results
     rows = list(csv.DictReader(StringIO(as_csv(results))))
     assert len(rows) == len(sweep)
@@ -55,44 +55,42 @@ def test_csv_has_a_row_a_run_and_a_column_a_figure(sweep: list[RunPaths]) -> Non
     assert rows[0]["workers.w2.steps"] == ""
 
 
-def test_a_spreadsheet_gets_no_formula_from_a_name(runs: Path) -> None:
+def test_names_do_not_become_spreadsheet_formulas(runs: Path) -> None:
     (row,) = csv.DictReader(StringIO(as_csv(build("x", [store_run(runs, data="=1+1")]).results)))
     assert row["data"] == "'=1+1"
 
 
-def test_markdown_has_answer_verdicts_and_tables(sweep: list[RunPaths]) -> None:
+def test_markdown_has_best_configurations_bottlenecks_and_tables(sweep: list[RunPaths]) -> None:
     text = as_markdown(build("sweep", sweep))
     headings = [line for line in text.splitlines() if line.startswith("#")]
-    assert headings[:3] == ["# sweep", "## The answer", "## What set the pace"]
-    assert headings[-1] == "### Per-host averages"
+    assert headings[:3] == ["# sweep", "## Best configuration per goal", "## Bottleneck by configuration"]
+    assert headings[-1] == "### Hosts"
     widths = {
-        line.count("|")
-        for line in text.split("### Iterations per worker")[1].split("###")[0].splitlines()
-        if "|" in line
+        line.count("|") for line in text.split("### Steps per worker")[1].split("###")[0].splitlines() if "|" in line
     }
     assert len(widths) == 1
 
 
-def test_names_in_markdown_are_text(runs: Path) -> None:
+def test_names_are_escaped_in_markdown(runs: Path) -> None:
     text = as_markdown(build("x", [store_run(runs, end=("failed", "<b> | *x* [y](z)"))]))
     assert r"&lt;b> \| \*x\* \[y\](z)" in text
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["made-1", "--format", "pdf"], "unknown format 'pdf'"),
         (["made-1", "--format", ","], "--format is empty"),
         (["made-9"], "unknown run 'made-9'"),
-        (["made-1", "--out", "no/such/place.html"], "there is no directory no/such"),
+        (["made-1", "--out", "no/such/place.html"], "directory no/such does not exist"),
         (["made-1", "--out", "."], "is a directory"),
     ],
 )
-def test_what_cannot_be_done_is_one_line(
-    arguments: list[str], said: str, runs: Path, capsys: pytest.CaptureFixture[str]
+def test_errors_are_one_line(
+    arguments: list[str], message: str, runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store_run(runs)
     assert run_command(["report", *arguments, "--runs", str(runs)]) == 2
     line = capsys.readouterr().err
-    assert said in line
+    assert message in line
     assert line.count("\n") == 1

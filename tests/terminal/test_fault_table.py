@@ -12,35 +12,38 @@ KILL = FaultResult(
     what="kill w1 at 10s", task="w1", host="h2", at_s=10.0, detected_s=0.25, restarted_s=3.5, back_at_speed_s=4.0,
     updates_lost=1_200,
 )  # fmt: skip
-NEVER = FaultResult(what="cut h2 for 5s at 90s")
+NOT_INJECTED = FaultResult(what="cut h2 for 5s at 90s")
 
 
-def shown(what: RenderableType) -> list[str]:
+def rendered(content: RenderableType) -> list[str]:
     console = Console(width=160, file=StringIO(), record=True)
-    console.print(what)
+    console.print(content)
     return console.export_text().splitlines()
 
 
-def test_a_run_shows_each_fault_and_what_followed() -> None:
-    lines = shown(details(made(faults=[KILL, NEVER], settings={"fault": [KILL.what, NEVER.what]})))
+def test_a_run_shows_each_fault_and_the_recovery() -> None:
+    lines = rendered(details(made(faults=[KILL, NOT_INJECTED], settings={"fault": [KILL.what, NOT_INJECTED.what]})))
     (killed,) = [line for line in lines if line.startswith(KILL.what)]
     assert killed.removeprefix(KILL.what).split() == ["10.0", "-", "0.25", "3.50", "4.00", "1,200"]
-    (never,) = [line for line in lines if line.startswith(NEVER.what)]
-    assert never.removeprefix(NEVER.what).split()[:2] == ["never", "came"]
-    assert any("disturbed on purpose" in line for line in lines)
+    (not_injected,) = [line for line in lines if line.startswith(NOT_INJECTED.what)]
+    assert not_injected.removeprefix(NOT_INJECTED.what).split()[:3] == ["did", "not", "occur"]
+    assert any("faults were injected; throughput and bottleneck include their effect" in line for line in lines)
 
 
-def test_a_run_without_faults_says_nothing_of_them() -> None:
-    assert not [line for line in shown(details(made(settings={"fault": []}))) if "fault" in line]
+def test_a_run_without_faults_has_no_fault_table() -> None:
+    assert not [line for line in rendered(details(made(settings={"fault": []}))) if "fault" in line]
 
 
-def test_a_comparison_tells_who_was_disturbed_and_keeps_them_apart() -> None:
+def test_runs_with_faults_are_a_configuration_of_their_own() -> None:
     plain = [made(f"a-{number}", settings={"stop": ["steps=100"], "fault": []}) for number in (1, 2)]
     hit = made("b-1", settings={"stop": ["steps=100"], "fault": [KILL.what]}, faults=[KILL])
     spared = made("b-2", settings=hit.settings, faults=[FaultResult(what=KILL.what)])
     found = compare([*plain, hit, spared])
     assert found.names == ["without faults", "with 'kill w1 at 10s'"]
     assert len(found.groups) == 2
-    text = " ".join(" ".join(shown(comparison_view(found))).split())
-    assert "with 'kill w1 at 10s' was disturbed on purpose: kill w1 at 10s (in 1 of 2 runs)" in text
-    assert "without faults was disturbed" not in text
+    text = " ".join(" ".join(rendered(comparison_view(found))).split())
+    assert (
+        "with 'kill w1 at 10s': throughput includes the effect of an injected fault: kill w1 at 10s (in 1 of 2 runs)"
+        in text
+    )
+    assert "without faults: throughput" not in text

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a picture on a terminal, plain lines elsewhere."""
+"""What a run in progress shows: a live view on a terminal, plain lines elsewhere."""
 
 import os
 import pty
@@ -16,36 +16,36 @@ RUN = [
 
 
 def on_a_terminal(command: list[str]) -> str:
-    """All that a terminal of 140 columns was sent."""
-    ours, theirs = pty.openpty()
+    """The output of a command on a terminal with 140 columns, without escape sequences."""
+    controller, terminal = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "140", "LINES": "50"}
-    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
-    os.close(theirs)
-    sent = b""
+    process = subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment)
+    os.close(terminal)
+    output = b""
     try:
-        while part := os.read(ours, 65_536):
-            sent += part
-    except OSError:  # How a terminal says that everyone has let go of it.
+        while part := os.read(controller, 65_536):
+            output += part
+    except OSError:  # Linux reports the end of a terminal's output as an error.
         pass
     finally:
-        os.close(ours)
+        os.close(controller)
     assert process.wait(60) == 0
-    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", sent.decode())
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output.decode())
 
 
 @pytest.mark.timeout(120)
 def test_a_terminal_shows_workers_hosts_phases_and_progress(tmp_path: Path) -> None:
-    seen = on_a_terminal([*RUN, str(tmp_path / "runs")])
-    assert re.search(r"worker +host +steps +steps/s +loss +where its time goes", seen)
-    assert re.search(r"w1 +h2 +[\d,]+ +[\d,.]+ +\d\.\d{4} +█+ \w+ \d+%", seen)
-    assert re.search(r"host +cores +memory MB +external MB/s +loopback MB/s", seen)
-    assert re.search(r"h2 +0?\.?\d[\d.]* +\d+ ", seen)
-    assert re.search(r"update [\d,]+ · [\d,.]+/s · \d\.\d s · test loss 0\.\d{4}, accuracy \d\d\.\d\d %", seen)
-    assert "━" in seen
+    output = on_a_terminal([*RUN, str(tmp_path / "runs")])
+    assert re.search(r"worker +host +steps +steps/s +loss +time by phase", output)
+    assert re.search(r"w1 +h2 +[\d,]+ +[\d,.]+ +\d\.\d{4} +█+ \w+ \d+ %", output)
+    assert re.search(r"host +cores used +memory \(MB\) +network \(MB/s\) +loopback \(MB/s\)", output)
+    assert re.search(r"h2 +0?\.?\d[\d.]* +\d+ ", output)
+    assert re.search(r"update [\d,]+ · [\d,.]+/s · \d\.\d s · test loss 0\.\d{4}, accuracy \d\d\.\d\d %", output)
+    assert "━" in output
 
 
 @pytest.mark.timeout(120)
-def test_elsewhere_there_is_a_plain_line_every_few_seconds(tmp_path: Path) -> None:
+def test_without_a_terminal_there_is_a_plain_line_every_few_seconds(tmp_path: Path) -> None:
     done = subprocess.run([*RUN, str(tmp_path / "runs")], capture_output=True, text=True, timeout=100, check=True)
     assert "\x1b" not in done.stderr + done.stdout
     lines = [

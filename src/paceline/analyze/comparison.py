@@ -1,4 +1,4 @@
-"""Everything that several runs say together: what `paceline compare` shows, and its JSON."""
+"""Compares several runs: everything that `paceline compare` shows, and its JSON."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from paceline.analyze.best_configuration import BestConfiguration, best_configur
 from paceline.analyze.difference import Difference
 from paceline.analyze.metrics import ALL, informative_metrics
 from paceline.analyze.regression_gate import GateResult
-from paceline.analyze.repeats import Group, asked, group_repeats, names, varied, why_left_out
+from paceline.analyze.repeats import Group, exclusion_reason, group_names, group_repeats, setting_value, varied
 from paceline.analyze.scaling import Scaling, scalings
 from paceline.analyze.sync_async import SyncAsyncComparison, sync_async_comparisons
 from paceline.errors import UsageError
@@ -27,35 +27,35 @@ class Comparison(msgspec.Struct, frozen=True):
     sync_async_comparisons: list[SyncAsyncComparison]
 
     @property
-    def left_out(self) -> list[tuple[Result, str]]:
-        """Runs that do not count, and why."""
-        every = (result for group in self.groups for result in group.results)
-        return [(result, why) for result in every if (why := why_left_out(result))]
+    def excluded(self) -> list[tuple[Result, str]]:
+        """Runs whose metrics are not used, each with the reason."""
+        results = (result for group in self.groups for result in group.results)
+        return [(result, reason) for result in results if (reason := exclusion_reason(result))]
 
     @property
     def unpaired(self) -> list[str]:
-        """Groups that are held against nothing, nor anything against them: only before, only after, or alone."""
-        held = {id(group) for pair in self.pairs for group in (pair.group, pair.base)}
-        return [name for group, name in zip(self.groups, self.names, strict=True) if id(group) not in held]
+        """Names of groups that have no baseline and are none: for example those in only one of two sweeps."""
+        paired = {id(group) for pair in self.pairs for group in (pair.group, pair.base)}
+        return [name for group, name in zip(self.groups, self.names, strict=True) if id(group) not in paired]
 
     @property
     def differences(self) -> list[Difference]:
-        """Of each group from its base, figure by figure."""
-        figures = informative_metrics(self.groups)
-        return [found for pair in self.pairs for figure in figures if (found := pair.difference(figure))]
+        """Of each group from its baseline, in each informative metric."""
+        metrics = informative_metrics(self.groups)
+        return [found for pair in self.pairs for metric in metrics if (found := pair.difference(metric))]
 
 
 def compare(results: Sequence[Result], *, base: Sequence[str] = (), by_sweep: bool = False) -> Comparison:
-    """`base`: ids of runs, the first of which says which group the others are held against; else it is the first."""
+    """`base`: ids of runs whose group is the baseline; the first group if empty."""
     groups = group_repeats(results, by_sweep=by_sweep)
-    called = names(groups)
+    names = group_names(groups)
     return Comparison(
         groups=groups,
-        names=called,
-        pairs=pairs(groups, called, _group_with(groups, base)),
-        best_configurations=best_configurations(groups, called),
-        scalings=scalings(groups, called),
-        sync_async_comparisons=sync_async_comparisons(groups, called),
+        names=names,
+        pairs=pairs(groups, names, _group_with(groups, base)),
+        best_configurations=best_configurations(groups, names),
+        scalings=scalings(groups, names),
+        sync_async_comparisons=sync_async_comparisons(groups, names),
     )
 
 
@@ -64,74 +64,74 @@ def _group_with(groups: Sequence[Group], base: Sequence[str]) -> Group | None:
         return None
     found = next((group for group in groups if any(result.run in base for result in group.results)), None)
     if found is None or not found.ok:
-        raise UsageError(f"base {base[0]} has no run that can be used here: name one that is compared and went well")
+        raise UsageError(f"--base {base[0]}: no successful run among those compared; name a run that went well")
     return found
 
 
-def as_json(comparison: Comparison, rulings: Sequence[GateResult] | None = None) -> dict[str, Any]:
-    """Plain data; figures are those of the runs' own JSON."""
-    told: dict[str, Any] = {
+def as_json(comparison: Comparison, gate_results: Sequence[GateResult] | None = None) -> dict[str, Any]:
+    """The JSON object of `paceline compare --json`; values are those of the runs' own JSON."""
+    record: dict[str, Any] = {
         "groups": [
             _group(group, name, varied(comparison.groups))
             for group, name in zip(comparison.groups, comparison.names, strict=True)
         ],
-        "left_out": [{"run": result.run, "why": why} for result, why in comparison.left_out],
+        "left_out": [{"run": result.run, "why": reason} for result, reason in comparison.excluded],
         "unpaired": comparison.unpaired,
-        "differences": [_difference(one) for one in comparison.differences],
+        "differences": [_difference(difference) for difference in comparison.differences],
         "answers": [
-            {"goal": one.goal, "winner": one.name, "workload": one.winner.first.workload, "real": one.is_real}
-            | {"lead": _difference(one.lead), "sentence": one.sentence}
-            for one in comparison.best_configurations
+            {"goal": best.goal, "winner": best.name, "workload": best.winner.first.workload}
+            | {"real": best.is_significant, "lead": _difference(best.lead), "sentence": best.sentence}
+            for best in comparison.best_configurations
         ],
-        "scaling": [_scaling(one) for one in comparison.scalings],
+        "scaling": [_scaling(scaling) for scaling in comparison.scalings],
         "sync_async": [
-            {"group": one.name, "base": one.base_name, "prices": [_difference(price) for price in one.prices]}
-            | {"sentence": one.sentence}
-            for one in comparison.sync_async_comparisons
+            {"group": pair.name, "base": pair.base_name, "prices": [_difference(cost) for cost in pair.costs]}
+            | {"sentence": pair.sentence}
+            for pair in comparison.sync_async_comparisons
         ],
     }
-    if rulings is not None:
-        told["too_slow"] = any(ruling.too_slow for ruling in rulings)
-        told["rulings"] = [{"too_slow": one.too_slow, "why": one.why} for one in rulings]
-    return told
+    if gate_results is not None:
+        record["too_slow"] = any(result.too_slow for result in gate_results)
+        record["rulings"] = [{"too_slow": result.too_slow, "why": result.why} for result in gate_results]
+    return record
 
 
-def _group(group: Group, name: str, apart: Sequence[str]) -> dict[str, Any]:
-    figures = {figure.key: figure.values(group) for figure in ALL}
-    spreads = {figure.key: group.spread(figure.of) for figure in ALL if figures[figure.key]}
+def _group(group: Group, name: str, settings: Sequence[str]) -> dict[str, Any]:
+    values = {metric.key: metric.values(group) for metric in ALL}
+    spreads = {metric.key: group.spread(metric.read) for metric in ALL if values[metric.key]}
     return {
         "name": name,
         "runs": [result.run for result in group.ok],
         "workers": group.workers,
         "target": group.target,
-        "varied": {key: asked(group.first, key) for key in apart},
+        "varied": {key: setting_value(group.first, key) for key in settings},
         "figures": {
-            key: {"median": spread.median, "lowest": spread.lowest, "highest": spread.highest, "values": figures[key]}
+            key: {"median": spread.median, "lowest": spread.lowest, "highest": spread.highest, "values": values[key]}
             for key, spread in spreads.items()
             if spread
         },
     }
 
 
-def _difference(one: Difference) -> dict[str, Any]:
+def _difference(difference: Difference) -> dict[str, Any]:
     return {
-        "figure": one.figure.key,
-        "group": one.name,
-        "base": one.base,
-        "ratio": one.ratio.value,
-        "low": one.ratio.low,
-        "high": one.ratio.high,
-        "outcome": one.outcome,
-        "better": one.is_better,
-        "repeats": [one.repeats, one.base_repeats],
-        "sentence": one.sentence,
+        "figure": difference.metric.key,
+        "group": difference.name,
+        "base": difference.base,
+        "ratio": difference.ratio.value,
+        "low": difference.ratio.low,
+        "high": difference.ratio.high,
+        "outcome": difference.outcome,
+        "better": difference.is_better,
+        "repeats": [difference.repeats, difference.base_repeats],
+        "sentence": difference.sentence,
     }
 
 
-def _scaling(one: Scaling) -> dict[str, Any]:
+def _scaling(scaling: Scaling) -> dict[str, Any]:
     points = []
-    for point in one.points:
-        gains = {"pace": point.pace, "to_target": point.to_target}
+    for point in scaling.points:
+        gains = {"pace": point.throughput, "to_target": point.to_target}
         points.append(
             {"group": point.name, "workers": point.workers}
             | {
@@ -140,4 +140,5 @@ def _scaling(one: Scaling) -> dict[str, Any]:
                 if gain
             }
         )
-    return {"kind": one.kind, "base": one.base_name, "base_workers": one.base.workers, "points": points}
+    base = {"base": scaling.base_name, "base_workers": scaling.base.workers}
+    return {"kind": scaling.kind, **base, "points": points}

@@ -1,57 +1,61 @@
-"""Whether two groups of repeats really differ in a figure, in numbers and in a plain sentence."""
+"""Whether two groups of repeats differ significantly in a metric, as numbers and as a sentence."""
 
 import math
 from typing import Literal
 
 import msgspec
 
-from paceline.analyze.metrics import Metric, target_words
+from paceline.analyze.metrics import Metric
 from paceline.analyze.ratio import Ratio, ratio_of_medians
 from paceline.analyze.repeats import Group
+from paceline.present import labels
+from paceline.present.numbers import percent
+
+_CONFIDENCE_INTERVAL = "95 % CI"
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """`name` against `base` in one figure."""
+    """The group `name` compared with the group `base` in one metric."""
 
-    figure: Metric
+    metric: Metric
     name: str
     base: str
     ratio: Ratio
-    """Of the figure's medians, name / base: below 1 is less, whichever is better."""
+    """Of the medians, name / base: below 1 is a smaller value, whether that is better or not."""
     repeats: int
     base_repeats: int
     target: str | None = None
 
     @property
     def outcome(self) -> Literal["differs", "same", "unclear", "unknown"]:
-        """unclear: chance may explain it; unknown: one repeat cannot tell."""
+        """unclear: not significant; unknown: one repeat on a side, so there is no confidence interval."""
         if not self.ratio.is_known:
             return "unknown"
-        if self.ratio.within(self.figure.same_within):
+        if self.ratio.within(self.metric.same_within):
             return "same"
-        return "differs" if self.ratio.is_real else "unclear"
+        return "differs" if self.ratio.is_significant else "unclear"
 
     @property
     def is_better(self) -> bool:
-        """By the medians, whether real or not."""
-        return self.ratio.value < 1 if self.figure.better == "less" else self.ratio.value > 1
+        """By the medians, whether significant or not."""
+        return self.ratio.value < 1 if self.metric.better == "less" else self.ratio.value > 1
 
     @property
     def is_close(self) -> bool:
-        """By the medians, whether that is sure or not."""
-        return abs(math.log(self.ratio.value)) <= math.log1p(self.figure.same_within)
+        """Whether the medians are the same within the metric's tolerance, whatever the confidence interval."""
+        return abs(math.log(self.ratio.value)) <= math.log1p(self.metric.same_within)
 
     @property
     def gain(self) -> Ratio:
-        """How many times better: as fast, as small."""
-        return self.ratio.inverse() if self.figure.better == "less" else self.ratio
+        """Above 1 if `name` is better: how many times faster or smaller."""
+        return self.ratio.inverse() if self.metric.better == "less" else self.ratio
 
     @property
     def sentence(self) -> str:
-        """`ps-async is 3.1× faster to loss 0.35 (2.8 to 3.4×, 5 repeats)`."""
+        """`ps-async is 3.1× faster to loss 0.35 (95 % CI 2.8–3.4, n=5)`."""
         if self.outcome in ("same", "unclear") or (self.outcome == "unknown" and self.is_close):
             return f"{self.name}: {self.phrase}"
-        verb = "is" if self.figure.kind != "amount" else _VERBS.get(self.figure.key, "has")
+        verb = "is" if self.metric.kind != "amount" else _VERBS.get(self.metric.key, "has")
         return f"{self.name} {verb} {self.phrase}"
 
     @property
@@ -59,65 +63,72 @@ class Difference(msgspec.Struct, frozen=True):
         """The sentence without its subject."""
         match self.outcome:
             case "same":
-                return f"the same {self._noun.removeprefix('the ')} within {self._tolerance} ({self._repeats})"
+                return f"same {self._noun} within {self._tolerance} ({self._sample_size})"
             case "unclear":
-                return f"no difference we can see in {self._noun} ({interval_words(self.ratio)}, {self._repeats})"
+                return f"no significant difference in {self._noun} ({self._interval_of_ratio}, {self._sample_size})"
             case "differs":
-                return f"{self._claim} ({interval_words(self._told)}, {self._repeats})"
+                return f"{self._claim} ({self._interval}, {self._sample_size})"
             case "unknown":
-                same = f"about the same {self._noun.removeprefix('the ')}"
-                return f"{same if self.is_close else self._claim} ({self._repeats}: may be chance)"
+                claim = f"about the same {self._noun}" if self.is_close else self._claim
+                return f"{claim} ({self._sample_size}: significance unknown)"
 
     @property
     def lead(self) -> str:
-        """The same of a winner and the next: `1.4× faster than allreduce (1.2 to 1.6×, 5 repeats)`."""
+        """How the best group compares with the second: `1.4× faster than allreduce (95 % CI 1.2–1.6, n=5)`."""
         match self.outcome:
             case "same":
-                return f"the same as {self.base} within {self._tolerance} ({self._repeats})"
+                return f"same as {self.base} within {self._tolerance} ({self._sample_size})"
             case "unclear":
-                return f"no difference we can see from {self.base} ({interval_words(self.ratio)}, {self._repeats})"
+                return f"not significantly different from {self.base} ({self._interval_of_ratio}, {self._sample_size})"
             case "differs":
-                return f"{self._claim_over_base} ({interval_words(self._told)}, {self._repeats})"
+                return f"{self._claim_over_base} ({self._interval}, {self._sample_size})"
             case "unknown":
                 claim = f"about the same as {self.base}" if self.is_close else self._claim_over_base
-                return f"{claim} ({self._repeats}: may be chance)"
+                return f"{claim} ({self._sample_size}: significance unknown)"
 
     @property
     def _noun(self) -> str:
-        return self.figure.noun.format(target=target_words(self.target))
+        return self.metric.noun.format(target=labels.target(self.target))
 
     @property
-    def _told(self) -> Ratio:
-        """The way round that it is spoken of: `3.1× faster`, never `0.32× faster`."""
-        return self.ratio.inverse() if self.figure.kind != "amount" and self.ratio.value < 1 else self.ratio
+    def _stated_ratio(self) -> Ratio:
+        """The ratio or its inverse, whichever the sentence states: `3.1× faster`, never `0.32× faster`."""
+        return self.ratio.inverse() if self.metric.kind != "amount" and self.ratio.value < 1 else self.ratio
+
+    @property
+    def _interval(self) -> str:
+        return f"{_CONFIDENCE_INTERVAL} {interval_text(self._stated_ratio)}"
+
+    @property
+    def _interval_of_ratio(self) -> str:
+        return f"{_CONFIDENCE_INTERVAL} of the {self.metric.label.quantity} ratio {interval_text(self.ratio)}"
 
     @property
     def _claim(self) -> str:
-        times = ratio_words(self._told)
-        phrase = self.figure.phrase.format(ratio=times, target=target_words(self.target))
-        if self.figure.kind == "amount":
+        times = ratio_text(self._stated_ratio)
+        phrase = self.metric.phrase.format(ratio=times, target=labels.target(self.target))
+        if self.metric.kind == "amount":
             return phrase
         return f"{times} {'faster' if self.is_better else 'slower'} {phrase}"
 
     @property
     def _claim_over_base(self) -> str:
-        if self.figure.kind == "amount":
-            return f"{ratio_words(self._told)} that of {self.base}"
-        return f"{ratio_words(self._told)} {'faster' if self.is_better else 'slower'} than {self.base}"
+        if self.metric.kind == "amount":
+            return f"{ratio_text(self._stated_ratio)} that of {self.base}"
+        return f"{ratio_text(self._stated_ratio)} {'faster' if self.is_better else 'slower'} than {self.base}"
 
     @property
     def _tolerance(self) -> str:
-        return f"{self.figure.same_within * 100:g} %"
+        return percent(self.metric.same_within, digits=0 if self.metric.same_within >= 0.01 else 1)
 
     @property
-    def _repeats(self) -> str:
-        if self.repeats == self.base_repeats:
-            return "one repeat each" if self.repeats == 1 else f"{self.repeats} repeats"
-        return f"{self.repeats} and {self.base_repeats} repeats"
+    def _sample_size(self) -> str:
+        counts = dict.fromkeys((self.repeats, self.base_repeats))
+        return f"n={' and '.join(map(str, counts))}"
 
 
 _VERBS = {
-    "memory_mb": "takes",
+    "memory_mb": "uses",
     "final_loss": "ends at",
     "final_accuracy": "ends at",
     "updates_to_target": "needs",
@@ -125,35 +136,37 @@ _VERBS = {
 }
 
 
-def difference(figure: Metric, group: Group, base: Group, name: str, base_name: str) -> Difference | None:
-    """None if one of them has not the figure, or they were to reach different things."""
-    if figure.to_target and group.target != base.target:
+def difference(metric: Metric, group: Group, base: Group, name: str, base_name: str) -> Difference | None:
+    """None if one of the groups has no value of the metric, or they reached different targets."""
+    if metric.to_target and group.target != base.target:
         return None
-    values, others = figure.values(group), figure.values(base)
-    ratio = ratio_of_medians(values, others)
+    values, base_values = metric.values(group), metric.values(base)
+    ratio = ratio_of_medians(values, base_values)
     if ratio is None:
         return None
-    return Difference(figure, name, base_name, ratio, len(values), len(others), group.target)
+    return Difference(metric, name, base_name, ratio, len(values), len(base_values), group.target)
 
 
-def ratio_words(ratio: Ratio) -> str:
-    return f"{_figures(ratio.value, _digits(ratio))}×"
+def ratio_text(ratio: Ratio) -> str:
+    """`3.1×`."""
+    return f"{_rounded(ratio.value, _digits(ratio))}×"
 
 
-def interval_words(ratio: Ratio) -> str:
+def interval_text(ratio: Ratio) -> str:
+    """`2.8–3.4`: the confidence interval."""
     if ratio.low is None or ratio.high is None:
-        return "no interval"
+        return "unknown"
     digits = _digits(ratio)
-    return f"{_figures(ratio.low, digits)} to {_figures(ratio.high, digits)}×"
+    return f"{_rounded(ratio.low, digits)}–{_rounded(ratio.high, digits)}"
 
 
-def _figures(value: float, digits: int) -> str:
-    """The larger, the fewer digits after the point: at least two in all."""
+def _rounded(value: float, digits: int) -> str:
+    """At least two significant digits; the larger the value, the fewer after the decimal point."""
     return f"{value:,.{digits if value < 3 else 1 if value < 99.95 else 0}f}"
 
 
 def _digits(ratio: Ratio) -> int:
-    """After the point: as many as it takes to tell the ratio and its interval from 1, and no more."""
+    """Digits after the decimal point that show that the ratio and the ends of its interval are not 1."""
     if (ratio.low or ratio.value) >= 2:
         return 1
     nearest = min(abs(value - 1) or 1 for value in (ratio.value, ratio.low, ratio.high) if value is not None)

@@ -1,53 +1,70 @@
-"""The figures that runs are compared by, and how each is spoken of."""
+"""The metrics by which configurations are compared, and the words for each in a sentence."""
 
 from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
 
-from paceline.analyze.repeats import Group, Of
+from paceline.analyze.repeats import Group, ReadMetric
+from paceline.present import labels
+from paceline.present.numbers import MISSING, decimals, median_and_range
 from paceline.store.result import Result
+
+_SAME_WORK = 1.02
+"""Runs did the same work if their numbers of examples differ by at most this factor: epochs end at different steps for
+different batch sizes."""
 
 
 class Metric(msgspec.Struct, frozen=True):
     key: str
-    """As in the JSON."""
-    title: str
-    """As in a table, with its unit."""
-    of: Of
+    """Its key in the JSON and in `present.labels.METRICS`."""
+    read: ReadMetric
     better: Literal["less", "more"]
     kind: Literal["time", "rate", "amount"]
-    """Times and rates make a configuration faster or slower; an amount is just so many times another."""
+    """Configurations are faster or slower in a time or a rate; of an amount they have more or less."""
     noun: str
-    """After "no difference we can see in"; {target} is what was to be reached."""
+    """After "no significant difference in"; {target} is the loss or accuracy to reach."""
     phrase: str
     """After "3.1× faster", or around {ratio} for an amount."""
-    digits: int | None = None
-    """After the point, where three significant ones are not right."""
     same_within: float = 0.01
-    """What surely differs by no more than this is called the same, even if the difference is real."""
-    scale: float = 1.0
-    """What a value is multiplied by to be shown."""
+    """Values that differ by at most this share are reported as the same, even if the difference is significant."""
+
+    @property
+    def label(self) -> labels.MetricLabel:
+        return labels.METRICS[self.key]
+
+    @property
+    def title(self) -> str:
+        return self.label.title
 
     @property
     def to_target(self) -> bool:
+        """Whether it is defined only for runs that reached their target loss or accuracy."""
         return "{target}" in self.noun
 
     def values(self, group: Group) -> list[float]:
-        """Of the runs that count; none if this is about a target that not all of them reached."""
-        return [] if self.to_target and not group.target else group.values(self.of)
+        """One value per usable run; empty if this metric needs a target that not all runs of the group reached."""
+        return [] if self.to_target and not group.target else group.values(self.read)
 
-    def show(self, value: float) -> float:
-        return value * self.scale
+    def scaled(self, value: float) -> float:
+        """In the unit in which it is shown."""
+        return value * self.label.scale
 
+    def value_text(self, value: float) -> str:
+        """`0.38 s`: one value with its unit, for a sentence."""
+        return decimals(self.scaled(value), self.label.digits) + self.label.unit
 
-def target_words(rule: str | None) -> str:
-    """`loss=0.35` -> `loss 0.35`."""
-    return (rule or "the target").replace("=", " ")
+    def text(self, group: Group) -> str:
+        """`1.24 [1.10–1.46]`: the median and the range over the repeats of a group; `-` if it has no value."""
+        spread = group.spread(self.read) if self.values(group) else None
+        if spread is None:
+            return MISSING
+        median, lowest, highest = map(self.scaled, (spread.median, spread.lowest, spread.highest))
+        return median_and_range(median, lowest, highest, self.label.digits)
 
 
 def examples_to_target(result: Result) -> float | None:
-    """Examples that had gone into the updates when the target was reached."""
+    """Training examples in the updates that were applied until the target was reached."""
     updates = updates_to_target(result)
     if updates is None or not result.batch or not result.updates:
         return None
@@ -59,69 +76,56 @@ def updates_to_target(result: Result) -> float | None:
 
 
 def memory_mb(result: Result) -> float | None:
-    """The most that each host's tasks took, over all hosts."""
+    """Sum over the hosts of the peak memory of their tasks."""
     total = sum(host.memory_mb_max for host in result.hosts)
     return round(total, 3) if total else None
 
 
 def staleness(result: Result) -> float | None:
-    """Mean over all steps of all workers; None where nothing can be stale."""
+    """Mean over all steps of all workers; None for synchronous strategies."""
     known = [(worker.staleness.mean, worker.steps) for worker in result.workers if worker.staleness and worker.steps]
     return sum(mean * steps for mean, steps in known) / sum(steps for _, steps in known) if known else None
 
 
-TO_TARGET = Metric(
-    "to_target_s", "to target s", lambda r: r.to_target_s, "less", "time", "time to {target}", "to {target}"
-)
-TRAIN = Metric("train_s", "time s", lambda r: r.train_s, "less", "time", "training time", "in training time")
-UPDATES = Metric(
-    "updates_per_s", "updates/s", lambda r: r.updates_per_s or None, "more", "rate", "updates/s", "in updates/s"
-)
+TO_TARGET = Metric("to_target_s", lambda r: r.to_target_s, "less", "time", "time to {target}", "to {target}")
+TRAIN = Metric("train_s", lambda r: r.train_s, "less", "time", "training time", "in training time")
+UPDATES = Metric("updates_per_s", lambda r: r.updates_per_s or None, "more", "rate", "updates/s", "in updates/s")
 EXAMPLES = Metric(
-    "examples_per_s", "examples/s", lambda r: r.examples_per_s if r.batch else None, "more", "rate", "examples/s",
-    "in examples/s",
-)  # fmt: skip
+    "examples_per_s", lambda r: r.examples_per_s if r.batch else None, "more", "rate", "examples/s", "in examples/s"
+)
 LOSS = Metric(
-    "final_loss",
-    "loss",
-    lambda r: r.final.loss,
-    "less",
-    "amount",
-    "the final loss",
-    "{ratio} the final loss",
-    4,
-    same_within=0.002,
+    "final_loss", lambda r: r.final.loss, "less", "amount", "test loss", "{ratio} the test loss", same_within=0.002
 )
 ACCURACY = Metric(
-    "final_accuracy", "accuracy %", lambda r: r.final.accuracy, "more", "amount", "the accuracy",
-    "{ratio} the accuracy", 2, same_within=0.002, scale=100,
+    "final_accuracy", lambda r: r.final.accuracy, "more", "amount", "accuracy", "{ratio} the accuracy",
+    same_within=0.002,
 )  # fmt: skip
-MEMORY = Metric("memory_mb", "memory MB", memory_mb, "less", "amount", "peak memory", "{ratio} the peak memory")
+MEMORY = Metric("memory_mb", memory_mb, "less", "amount", "peak memory", "{ratio} the peak memory")
 UPDATES_TO_TARGET = Metric(
-    "updates_to_target", "updates to target", updates_to_target, "less", "amount", "updates to {target}",
-    "{ratio} the updates to {target}", 0,
-)  # fmt: skip
+    "updates_to_target", updates_to_target, "less", "amount", "updates to {target}", "{ratio} the updates to {target}"
+)
 EXAMPLES_TO_TARGET = Metric(
-    "examples_to_target", "examples to target", examples_to_target, "less", "amount", "examples to {target}",
-    "{ratio} the examples to {target}", 0,
+    "examples_to_target", examples_to_target, "less", "amount", "examples to {target}",
+    "{ratio} the examples to {target}",
 )  # fmt: skip
-STALENESS = Metric("staleness_mean", "staleness", staleness, "less", "amount", "staleness", "{ratio} the staleness", 2)
+STALENESS = Metric("staleness_mean", staleness, "less", "amount", "mean staleness", "{ratio} the staleness")
 
 COMPARED = (TO_TARGET, TRAIN, EXAMPLES, UPDATES, LOSS, ACCURACY, MEMORY)
 ALL = (*COMPARED, UPDATES_TO_TARGET, EXAMPLES_TO_TARGET, STALENESS)
 
 
 def informative_metrics(groups: Sequence[Group]) -> list[Metric]:
-    """Of the figures to compare by, those that tell something new and fair."""
+    """The compared metrics without those that these runs' stop rules determine or make unfair.
+
+    A run that stops at a loss ends at that loss, and one that stops after some seconds takes that long. Training time
+    is unfair if the same number of updates meant more examples for some groups.
+    """
     kinds = {rule.partition("=")[0] for group in groups for rule in group.first.settings.get("stop") or ()}
-    # With a target the training ends there, with a number of seconds it takes those; and as many updates of more
-    # examples are more work.
-    dull = {TRAIN.key} if kinds & {"loss", "accuracy", "seconds"} or not _as_much_work(groups) else set()
-    dull |= {LOSS.key} if "loss" in kinds else {ACCURACY.key} if "accuracy" in kinds else set()
-    return [figure for figure in COMPARED if figure.key not in dull]
+    skipped = {TRAIN.key} if kinds & {"loss", "accuracy", "seconds"} or not _did_same_work(groups) else set()
+    skipped |= {LOSS.key} if "loss" in kinds else {ACCURACY.key} if "accuracy" in kinds else set()
+    return [metric for metric in COMPARED if metric.key not in skipped]
 
 
-def _as_much_work(groups: Sequence[Group]) -> bool:
-    """Whether all went through much the same number of examples, as after an epoch of any batch."""
+def _did_same_work(groups: Sequence[Group]) -> bool:
     examples = [result.examples for group in groups for result in group.ok]
-    return not examples or max(examples) <= 1.02 * min(examples)
+    return not examples or max(examples) <= _SAME_WORK * min(examples)

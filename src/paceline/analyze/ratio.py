@@ -1,16 +1,15 @@
-"""How many times as large one group of values is as another, and how sure that is.
+"""The ratio of the medians of two groups of values, with a 95 % confidence interval.
 
-Which interval? With three repeats no method that assumes nothing can be 95 % sure: even when all of one group lie
-beyond all of the other, that happens by chance in one of ten cases, and resampling three values knows no more than
-three values. So a form is assumed, the one that fits: times and rates scatter by factors, so their logarithms are
-taken to scatter normally, and the interval is Welch's for the difference of two means of logarithms, at 95 %. It lets
-the two groups scatter differently. Its middle is that of the logarithms, where median and mean agree; it is widened,
-if need be, to hold the ratio of the medians, which is what people see in the table.
+Method: with three repeats per group, no method without a distribution assumption reaches 95 % confidence. Even if all
+values of one group are above all values of the other, chance explains that in one of ten cases, and bootstrapping three
+values adds no information. Times and rates vary by factors, so their logarithms are assumed to be normally
+distributed, and the interval is Welch's t-interval for the difference of the two means of logarithms, which allows
+different variances. It is widened, if necessary, to contain the ratio of the medians, which is what the tables show.
 
-How often are equal groups called different? Measured on 20,000 pairs of each kind: with log-normal noise of 5 %, in
-2.4, 3.5, 4.3 and 4.8 % of the cases for 2, 3, 5 and 10 repeats; in 2.5, 1.8, 1.9 and 2.4 % if one repeat in ten takes
-half as long again, since an outlier makes it less sure, not surer. A difference of 20 % is seen in 27, 83, 99.9 and
-100 % of the cases with that noise, and in 18, 44, 55 and 81 % with those outliers.
+False positives (equal groups reported as different), measured on 20,000 pairs of each kind for 2, 3, 5 and 10 repeats:
+2.4, 3.5, 4.3 and 4.8 % with log-normal noise of 5 %; 2.5, 1.8, 1.9 and 2.4 % if one repeat in ten takes 1.5 times as
+long, since an outlier widens the interval. A difference of 20 % is detected in 27, 83, 99.9 and 100 % of the cases with
+that noise, and in 18, 44, 55 and 81 % with those outliers.
 """
 
 import math
@@ -23,24 +22,26 @@ import numpy as np
 
 CONFIDENCE = 0.95
 _CELLS = 2_000
+"""Grid cells of the numerical integral of Student's t density; gives five correct digits."""
 _LARGEST_LOG = 700.0
-"""Beyond this, exp overflows."""
+"""The exponential of a larger number overflows."""
 
 
 class Ratio(msgspec.Struct, frozen=True):
-    """Of medians, with the interval that holds it at 95 %; without one if either side was measured only once."""
+    """A ratio of medians with its confidence interval; without one if either side has a single value."""
 
     value: float
     low: float | None = None
     high: float | None = None
 
     @property
-    def is_real(self) -> bool:
-        """Whether chance alone does not explain it."""
+    def is_significant(self) -> bool:
+        """Whether the confidence interval excludes 1."""
         return self.low is not None and self.high is not None and not self.low <= 1 <= self.high
 
     @property
     def is_known(self) -> bool:
+        """Whether there is a confidence interval."""
         return self.low is not None
 
     def inverse(self) -> "Ratio":
@@ -49,14 +50,14 @@ class Ratio(msgspec.Struct, frozen=True):
         return Ratio(1 / self.value, 1 / self.high, 1 / self.low)
 
     def within(self, tolerance: float) -> bool:
-        """Whether it is surely no further from 1 than `tolerance`."""
+        """Whether the whole confidence interval is within `tolerance` of 1."""
         if self.low is None or self.high is None:
             return False
         return self.low >= 1 / (1 + tolerance) and self.high <= 1 + tolerance
 
 
 def ratio_of_medians(values: Sequence[float], base: Sequence[float]) -> Ratio | None:
-    """`values` against `base`; None if there is nothing to divide: no values, or some that are not above 0."""
+    """Median of `values` over median of `base`; None if either is empty or contains a value that is not above 0."""
     if not values or not base or not all(0 < value < math.inf for value in (*values, *base)):
         return None
     ratio = median(values) / median(base)
@@ -67,19 +68,23 @@ def ratio_of_medians(values: Sequence[float], base: Sequence[float]) -> Ratio | 
 
 
 def _interval(logs: list[float], base: list[float]) -> tuple[float, float]:
-    apart = mean(logs) - mean(base)
-    own, its = variance(logs) / len(logs), variance(base) / len(base)
-    if own + its == 0:
-        # Equal every time, as counts of a deterministic run are.
-        return math.exp(apart), math.exp(apart)
-    freedom = (own + its) ** 2 / (own**2 / (len(logs) - 1) + its**2 / (len(base) - 1))
-    reach = student_quantile(0.5 + CONFIDENCE / 2, freedom) * math.sqrt(own + its)
-    return math.exp(max(apart - reach, -_LARGEST_LOG)), math.exp(min(apart + reach, _LARGEST_LOG))
+    """Welch's interval for the difference of the means, as a ratio."""
+    difference = mean(logs) - mean(base)
+    error, base_error = variance(logs) / len(logs), variance(base) / len(base)
+    if error + base_error == 0:
+        # All repeats are equal, as counts of a deterministic run are.
+        return math.exp(difference), math.exp(difference)
+    freedom = (error + base_error) ** 2 / (error**2 / (len(logs) - 1) + base_error**2 / (len(base) - 1))
+    margin = student_quantile(0.5 + CONFIDENCE / 2, freedom) * math.sqrt(error + base_error)
+    return math.exp(max(difference - margin, -_LARGEST_LOG)), math.exp(min(difference + margin, _LARGEST_LOG))
 
 
 @lru_cache(maxsize=1024)
 def student_quantile(probability: float, freedom: float) -> float:
-    """Of Student's t, for any degrees of freedom: with t = sqrt(freedom)·tan(angle) its density is a power of cos."""
+    """Quantile of Student's t for any degrees of freedom, by numerical integration.
+
+    With t = sqrt(freedom) * tan(angle), the density is proportional to cos(angle) ** (freedom - 1).
+    """
     cell = math.pi / 2 / _CELLS
     angles = (np.arange(_CELLS) + 0.5) * cell
     below = np.cumsum(np.cos(angles) ** (freedom - 1))

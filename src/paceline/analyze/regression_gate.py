@@ -1,16 +1,17 @@
-"""Whether anything is slower than its base by more than is allowed: for continuous integration."""
+"""Decides whether a configuration is slower than its baseline by more than is allowed, for continuous integration."""
 
 from collections.abc import Sequence
 
 import msgspec
 
 from paceline.analyze.baseline import Pair
-from paceline.analyze.difference import Difference, ratio_words
-from paceline.analyze.metrics import EXAMPLES, TO_TARGET, UPDATES, target_words
+from paceline.analyze.difference import Difference, ratio_text
+from paceline.analyze.metrics import EXAMPLES, TO_TARGET, UPDATES
+from paceline.present import labels
 
 
 class GateResult(msgspec.Struct, frozen=True):
-    """On one group against its base."""
+    """Of one group compared with its baseline."""
 
     too_slow: bool
     why: str
@@ -18,34 +19,33 @@ class GateResult(msgspec.Struct, frozen=True):
 
 
 def check_gate(pairs: Sequence[Pair], allowed: float) -> list[GateResult]:
-    """`allowed` is a fraction: 0.05 lets a group be 5 % slower than its base.
+    """`allowed` is a fraction: 0.05 accepts a group that is up to 5 % slower than its baseline.
 
-    Too slow is a group whose median is slower by more than that and that is really slower. Where one repeat cannot
-    tell what is real, the medians alone decide, since a gate that lets everything pass is none; the ruling says so.
-    Time to the target decides if both reached the same one, else examples/s, else updates/s.
+    A group is too slow if its median is slower by more than that and the difference is significant. With one repeat
+    there is no significance, so the medians alone decide and the reason says so: a gate that lets everything pass
+    would be useless. Time to the target decides if both reached the same one, else examples/s, else updates/s.
     """
-    return [_rule(pair, allowed) for pair in pairs]
+    return [_check(pair, allowed) for pair in pairs]
 
 
-def _rule(pair: Pair, allowed: float) -> GateResult:
+def _check(pair: Pair, allowed: float) -> GateResult:
     if not pair.group.ok:
-        return GateResult(True, f"{pair.name}: none of its runs can be used")
+        return GateResult(True, f"{pair.name}: no usable run")
     target = pair.base.target
-    if target and target in pair.group.wanted and pair.group.target != target:
-        return GateResult(
-            True, f"{pair.name}: not all of its runs reached {target_words(target)}; those of the base did"
-        )
-    found = (pair.difference(figure) for figure in (TO_TARGET, EXAMPLES, UPDATES))
-    told = next((one for one in found if one), None)
-    if told is None:
-        return GateResult(True, f"{pair.name}: has no figure in common with {pair.base_name}")
-    return _by(told, allowed)
+    if target and target in pair.group.requested_targets and pair.group.target != target:
+        why = f"{pair.name}: not all of its runs reached {labels.target(target)}; all runs of the baseline did"
+        return GateResult(True, why)
+    differences = (pair.difference(metric) for metric in (TO_TARGET, EXAMPLES, UPDATES))
+    difference = next((found for found in differences if found), None)
+    if difference is None:
+        return GateResult(True, f"{pair.name}: no metric in common with {pair.base_name}")
+    return _check_difference(difference, allowed)
 
 
-def _by(told: Difference, allowed: float) -> GateResult:
-    slowness = told.gain.inverse()
-    too_slow = slowness.value > 1 + allowed and told.outcome in ("differs", "unknown")
-    why = f"{told.name} against {told.base}: {told.phrase}"
-    if told.outcome == "unclear" and slowness.value > 1 + allowed:
-        why += f"; the median is {ratio_words(slowness)} as slow, which may be chance: more repeats would tell"
-    return GateResult(too_slow, why, told)
+def _check_difference(difference: Difference, allowed: float) -> GateResult:
+    slowdown = difference.gain.inverse()
+    exceeded = slowdown.value > 1 + allowed
+    why = f"{difference.name} compared with {difference.base}: {difference.phrase}"
+    if difference.outcome == "unclear" and exceeded:
+        why += f"; the median is {ratio_text(slowdown)} slower, which is not significant: run more repeats"
+    return GateResult(exceeded and difference.outcome in ("differs", "unknown"), why, difference)

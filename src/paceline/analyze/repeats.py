@@ -1,4 +1,4 @@
-"""Runs that are repeats of one another: their figures as a middle and a spread, and what sets groups of them apart."""
+"""Groups the repeats of one configuration, and finds the settings in which groups differ."""
 
 from collections.abc import Callable, Sequence
 from statistics import median
@@ -6,14 +6,19 @@ from typing import Any
 
 import msgspec
 
+from paceline.present.configurations import configuration_name, configuration_names
 from paceline.spec.experiment import DEFAULTS
 from paceline.store.result import Result
 
-Of = Callable[[Result], float | None]
-"""Reads one figure of a run."""
+ReadMetric = Callable[[Result], float | None]
+"""Reads one metric of a run."""
+_NAME_OF_ONE = ("engine", "strategy", "layout", "batch")
+"""Settings that name a configuration when there is no other one to differ from."""
 
 
 class Spread(msgspec.Struct, frozen=True):
+    """A metric over the repeats of a configuration."""
+
     median: float
     lowest: float
     highest: float
@@ -22,14 +27,9 @@ class Spread(msgspec.Struct, frozen=True):
     def of(cls, values: Sequence[float]) -> "Spread":
         return cls(median(values), min(values), max(values))
 
-    @property
-    def reach(self) -> float:
-        """How far the repeat that is furthest from the median is from it."""
-        return max(self.highest - self.median, self.median - self.lowest)
-
 
 class Group(msgspec.Struct, frozen=True):
-    """All runs that differ only in their repeat."""
+    """All repeats of one configuration."""
 
     results: tuple[Result, ...]
 
@@ -39,8 +39,8 @@ class Group(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> tuple[Result, ...]:
-        """The runs that count: they went well, and nothing disturbed them."""
-        return tuple(result for result in self.results if not why_left_out(result))
+        """The runs whose metrics can be used: successful and not tainted."""
+        return tuple(result for result in self.results if not exclusion_reason(result))
 
     @property
     def workers(self) -> int:
@@ -48,34 +48,34 @@ class Group(msgspec.Struct, frozen=True):
 
     @property
     def target(self) -> str | None:
-        """The loss or accuracy that every run of it reached, as it was asked for: `loss=0.35`."""
+        """The stop rule on loss or accuracy that every usable run reached: `loss=0.35`."""
         rules = {result.reached.rule if result.reached else None for result in self.ok}
         rule = rules.pop() if len(rules) == 1 else None
         return rule if rule and rule.startswith(("loss", "accuracy")) else None
 
     @property
-    def wanted(self) -> list[str]:
-        """The losses and accuracies that were asked for, reached or not."""
+    def requested_targets(self) -> list[str]:
+        """The stop rules on loss or accuracy, reached or not."""
         return [rule for rule in self.first.settings.get("stop") or () if rule.startswith(("loss", "accuracy"))]
 
-    def values(self, of: Of) -> list[float]:
-        """Of the runs that count and have the figure."""
-        return [value for result in self.ok if (value := of(result)) is not None]
+    def values(self, read: ReadMetric) -> list[float]:
+        """One value per usable run that has the metric."""
+        return [value for result in self.ok if (value := read(result)) is not None]
 
-    def spread(self, of: Of) -> Spread | None:
-        values = self.values(of)
+    def spread(self, read: ReadMetric) -> Spread | None:
+        values = self.values(read)
         return Spread.of(values) if values else None
 
 
-def why_left_out(result: Result) -> str | None:
-    """Why a run's figures are not to be used; None if they are."""
+def exclusion_reason(result: Result) -> str | None:
+    """Why a run is excluded from comparisons; None if it is not."""
     if result.status != "ok":
         return f"{result.status}: {result.reason}" if result.reason else result.status
     return "tainted: something disturbed it" if result.tainted else None
 
 
 def group_repeats(results: Sequence[Result], *, by_sweep: bool = False) -> list[Group]:
-    """`by_sweep`: runs of different sweeps are no repeats, however alike; for before and after a change."""
+    """`by_sweep` keeps equal runs of different sweeps apart, to compare before and after a change."""
     groups: dict[tuple[object, ...], list[Result]] = {}
     for result in results:
         groups.setdefault((*_identity(result), sweep_of(result) if by_sweep else ""), []).append(result)
@@ -94,61 +94,56 @@ def overlap(results: Sequence[Result]) -> bool:
 
 
 def _identity(result: Result) -> tuple[object, ...]:
-    return tuple(setting(result, name) for name in _names(result))
+    return tuple(setting(result, name) for name in _setting_names(result))
 
 
-def identity_except(group: Group, *left_out: str) -> tuple[str, ...]:
-    """All that was asked for, but for these: equal for groups that differ in nothing else."""
-    return tuple(f"{name} {setting(group.first, name)}" for name in _names(group.first) if name not in left_out)
+def identity_except(group: Group, *ignored: str) -> tuple[str, ...]:
+    """All settings but the `ignored` ones: equal for groups that differ in nothing else."""
+    return tuple(f"{name} {setting(group.first, name)}" for name in _setting_names(group.first) if name not in ignored)
 
 
 def comparable_key(group: Group) -> tuple[str, str]:
-    """Only groups of the same workload and data can be held against each other."""
+    """Equal for groups that can be compared: those of the same workload and data."""
     return group.first.workload, group.first.data
 
 
 def setting(result: Result, name: str) -> str:
-    """One thing that was asked for, as text."""
-    value = asked(result, name)
+    """One setting as text; `-` if it is not set."""
+    value = setting_value(result, name)
     if isinstance(value, list):
-        # A fault is several words.
+        # A fault contains spaces.
         return (", " if name == "fault" else " ").join(value) or "-"
     return "-" if value is None else str(value)
 
 
-def asked(result: Result, name: str) -> Any:
-    """One thing that was asked for."""
+def setting_value(result: Result, name: str) -> Any:
     if name == SWEEP:
         return sweep_of(result)
     return getattr(result, name) if name in _FIELDS else result.settings.get(name, DEFAULTS.get(name))
 
 
 def varied(groups: Sequence[Group]) -> list[str]:
-    """What was asked for differently among these groups; the sweep only if they are alike without it."""
-    names = dict.fromkeys(name for group in groups for name in _names(group.first))
-    found = [name for name in names if len({setting(group.first, name) for group in groups}) > 1]
-    alike = len({tuple(setting(group.first, name) for name in found) for group in groups}) < len(groups)
-    return [SWEEP, *found] if alike else found
+    """The settings in which the groups differ; the sweep only if they differ in nothing else."""
+    known = dict.fromkeys(name for group in groups for name in _setting_names(group.first))
+    found = [name for name in known if len({setting(group.first, name) for group in groups}) > 1]
+    ambiguous = len({tuple(setting(group.first, name) for name in found) for group in groups}) < len(groups)
+    return [SWEEP, *found] if ambiguous else found
 
 
-def names(groups: Sequence[Group]) -> list[str]:
-    """Each group by what sets it apart from the others, to be used in a sentence."""
-    apart = varied(groups)
-    rest = [name for name in apart if name != "layout"]
-    # A layout that only follows from the strategy, all having as many workers, tells nothing.
-    as_many = len({group.workers for group in groups}) == 1
-    if as_many and len({tuple(setting(group.first, name) for name in rest) for group in groups}) == len(groups):
-        apart = rest
-    return [" ".join(_part(group.first, name) for name in apart) or group.first.strategy for group in groups]
+def group_names(groups: Sequence[Group]) -> list[str]:
+    """A distinct name for each group, in their order."""
+    named_by = varied(groups) or _NAME_OF_ONE
+    return configuration_names([_settings(group, named_by) for group in groups], [group.workers for group in groups])
 
 
-def _part(result: Result, name: str) -> str:
-    value = setting(result, name)
-    if name in ("layout", "stop"):
-        return f"'{value}'" if name == "layout" else f"until {value}"
-    if name == "fault":
-        return "without faults" if value == "-" else f"with '{value}'"
-    return value if name in (SWEEP, "workload", "engine", "strategy") else f"{name.replace('_', ' ')} {value}"
+def name_without(group: Group, groups: Sequence[Group], *ignored: str) -> str:
+    """The name of a group from the settings in which groups differ, without the `ignored` ones."""
+    named_by = [name for name in varied(groups) if name not in ignored]
+    return configuration_name(_settings(group, named_by)) or group.first.title
+
+
+def _settings(group: Group, names: Sequence[str]) -> dict[str, str]:
+    return {name: setting(group.first, name) for name in names}
 
 
 SWEEP = "sweep"
@@ -156,6 +151,6 @@ _FIELDS = ("workload", "size", "engine", "strategy", "layout", "batch", "seed", 
 _SETTINGS = DEFAULTS.keys() - {*_FIELDS, "hosts"}
 
 
-def _names(result: Result) -> list[str]:
-    # An older run knows less of what can be asked for: it had what is usual.
+def _setting_names(result: Result) -> list[str]:
+    # A run stored by an older version lacks newer settings: it had their defaults.
     return [*_FIELDS, *sorted({*result.settings, *_SETTINGS})]

@@ -1,4 +1,4 @@
-"""What more workers bring: speed-up and efficiency against the fewest workers of an otherwise equal configuration."""
+"""Speed-up and efficiency of more workers, compared with the fewest workers of an otherwise equal configuration."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -7,46 +7,48 @@ import msgspec
 
 from paceline.analyze.difference import Difference, difference
 from paceline.analyze.metrics import EXAMPLES, TO_TARGET, UPDATES, Metric
-from paceline.analyze.repeats import Group, identity_except, names, overlap, sweep_of
+from paceline.analyze.repeats import Group, group_names, identity_except, overlap, sweep_of
 
 Kind = Literal["weak", "strong"]
 Named = tuple[Group, str]
-"""A group and what it is called."""
+"""A group and its name."""
 
 
 class ScalePoint(msgspec.Struct, frozen=True):
-    """One number of workers."""
+    """A group with more workers than the baseline."""
 
     group: Group
     name: str
     workers: int
     times_workers: float
-    """As many times the workers as the base has."""
-    pace: Difference | None
-    """In examples/s, or updates/s where there are no examples."""
+    """Number of workers relative to the baseline."""
+    throughput: Difference | None
+    """In examples/s, or in updates/s for a workload without examples."""
     to_target: Difference | None
+    """In time to the target."""
 
     def efficiency(self, gain: Difference) -> float:
-        """Of what as many times the workers would bring at best; 1 is perfect."""
+        """Speed-up divided by the ratio of workers; 1 is ideal."""
         return gain.gain.value / self.times_workers
 
 
 class Scaling(msgspec.Struct, frozen=True):
-    """weak: a worker's batch stays the same, so all together take more; strong: what all together take stays."""
+    """weak: the batch per worker is constant; strong: the total batch of all workers is constant."""
 
     kind: Kind
     base: Group
     base_name: str
-    figure: Metric
+    metric: Metric
+    """Of the throughput."""
     points: tuple[ScalePoint, ...]
-    """In the order of workers, without the base."""
+    """By number of workers, without the baseline."""
 
 
-def scalings(groups: Sequence[Group], called: Sequence[str] | None = None) -> list[Scaling]:
-    """One for each set of groups that differ only in their workers; `called` are the groups' names."""
-    kept = [(group, name) for group, name in zip(groups, called or names(groups), strict=True) if group.ok]
+def scalings(groups: Sequence[Group], names: Sequence[str] | None = None) -> list[Scaling]:
+    """One for each set of groups that differ only in the number of workers."""
+    kept = [(group, name) for group, name in zip(groups, names or group_names(groups), strict=True) if group.ok]
     kinds: tuple[Kind, ...] = ("weak", "strong")
-    # Without examples there is no load that could be kept the same for all together.
+    # Without a batch there is no total batch that could be kept constant.
     return [
         _scaling(family, kind)
         for kind in kinds
@@ -66,14 +68,14 @@ def _families(named: list[Named], kind: Kind) -> list[list[Named]]:
         else:
             families.setdefault((group.first.strategy, *rest), []).append((group, name))
     for (_, *key), family in families.items():
-        # One worker without anybody to talk to is the base of a strategy that was not tried with one.
+        # A strategy that was not run with one worker has the single-worker strategy as its baseline.
         if tuple(key) in alone and min(group.workers for group, _ in family) > 1:
             family.insert(0, alone[tuple(key)])
     return [sorted(family, key=lambda member: member[0].workers) for family in families.values()]
 
 
 def _load(group: Group, kind: Kind, by_sweep: bool) -> tuple[str, ...]:
-    """What must be equal beside the strategy."""
+    """What must be equal, apart from the strategy, for groups to be on one scaling curve."""
     sweep = sweep_of(group.first) if by_sweep else ""
     if kind == "weak":
         return (sweep, *identity_except(group, "layout", "strategy"))
@@ -82,16 +84,16 @@ def _load(group: Group, kind: Kind, by_sweep: bool) -> tuple[str, ...]:
 
 def _scaling(family: list[Named], kind: Kind) -> Scaling:
     (base, base_name), *others = family
-    figure = EXAMPLES if base.first.batch else UPDATES
+    metric = EXAMPLES if base.first.batch else UPDATES
     points = [
         ScalePoint(
             group=group,
             name=name,
             workers=group.workers,
             times_workers=group.workers / base.workers,
-            pace=difference(figure, group, base, name, base_name),
+            throughput=difference(metric, group, base, name, base_name),
             to_target=difference(TO_TARGET, group, base, name, base_name),
         )
         for group, name in others
     ]
-    return Scaling(kind, base, base_name, figure, tuple(points))
+    return Scaling(kind, base, base_name, metric, tuple(points))

@@ -1,61 +1,75 @@
-"""Strategies side by side, fairly: an update of one is not an update of the other.
+"""Compares synchronous with asynchronous training fairly: by what reaching the same loss or accuracy cost.
 
-An asynchronous update is made of one worker's batch, a synchronous one of every worker's, so updates/s say little.
-What the same loss or accuracy took in seconds, updates and examples does, with the staleness beside it.
+An asynchronous update contains one worker's batch, a synchronous one a batch of every worker, so updates/s cannot be
+compared. Seconds, updates and examples to the same target can, together with the staleness.
 """
 
 from collections.abc import Sequence
 
 import msgspec
 
-from paceline.analyze.difference import Difference, difference, ratio_words
-from paceline.analyze.metrics import EXAMPLES_TO_TARGET, TO_TARGET, UPDATES_TO_TARGET, target_words
-from paceline.analyze.repeats import Group, Spread, identity_except, names, overlap, sweep_of
+from paceline.analyze.difference import Difference, difference
+from paceline.analyze.metrics import EXAMPLES_TO_TARGET, TO_TARGET, UPDATES_TO_TARGET
+from paceline.analyze.repeats import Group, Spread, group_names, identity_except, overlap, sweep_of
+from paceline.present import labels
+from paceline.present.faults import was_injected
+from paceline.present.numbers import percent
+from paceline.present.thresholds import UNEVEN_STEPS
 
-PRICES = (TO_TARGET, UPDATES_TO_TARGET, EXAMPLES_TO_TARGET)
-_UNITS = {TO_TARGET.key: "seconds", UPDATES_TO_TARGET.key: "updates", EXAMPLES_TO_TARGET.key: "examples"}
+COSTS = (TO_TARGET, UPDATES_TO_TARGET, EXAMPLES_TO_TARGET)
+_UNITS = {TO_TARGET.key: "time", UPDATES_TO_TARGET.key: "updates", EXAMPLES_TO_TARGET.key: "examples"}
 
 
 class SyncAsyncComparison(msgspec.Struct, frozen=True):
-    """What the same target took one strategy, against what it took another with as many workers."""
+    """What the same target cost an asynchronous group, compared with a synchronous one of as many workers."""
 
     group: Group
     name: str
     base: Group
     base_name: str
-    prices: tuple[Difference, ...]
-    """Seconds, updates, examples to the target; none if not both reached it."""
+    costs: tuple[Difference, ...]
+    """In seconds, updates and examples to the target; empty unless both reached it."""
 
     @property
     def sentence(self) -> str:
-        """`the same loss 0.5 took ps-async 0.40× the seconds and 1.40× the updates, against ps-sync`."""
-        if not self.prices:
+        """`to reach loss 0.5, ps-async needed 60 % less time and 40 % more updates than ps-sync`."""
+        if not self.costs:
             return ""
-        *first, last = [_told(price) for price in self.prices]
-        took = f"{', '.join(first)} and {last}" if first else last
-        target = target_words(self.group.target)
-        return f"the same {target} took {self.name} {took}, against {self.base_name}{self._doubt}"
+        *first, last = [_cost_text(cost) for cost in self.costs]
+        needed = f"{', '.join(first)} and {last}" if first else last
+        target = labels.target(self.group.target)
+        return f"to reach {target}, {self.name} needed {needed} {self._preposition} {self.base_name}{self._caveat}"
 
     @property
-    def _doubt(self) -> str:
-        unsure = [price for price in self.prices if price.outcome in ("unclear", "unknown") and not price.is_close]
+    def _preposition(self) -> str:
+        return "as" if self.costs[-1].is_close else "than"
+
+    @property
+    def _caveat(self) -> str:
+        unsure = [cost for cost in self.costs if cost.outcome in ("unclear", "unknown") and not cost.is_close]
         if not unsure:
             return ""
-        if len(unsure) == len(self.prices):
-            return " (all of it may be chance)"
-        return f" (the {' and '.join(_UNITS[price.figure.key] for price in unsure)} may be chance)"
+        if any(cost.outcome == "unknown" for cost in unsure):
+            return " (n=1: significance unknown)"
+        units = " and ".join(_UNITS[cost.metric.key] for cost in unsure)
+        return f" (difference in {units} not significant)"
 
 
-def _told(price: Difference) -> str:
-    unit = _UNITS[price.figure.key]
-    return f"as many {unit}" if price.is_close else f"{ratio_words(price.ratio)} the {unit}"
+def _cost_text(cost: Difference) -> str:
+    """`70 % less time`, `the same number of updates`, `67 % fewer examples`."""
+    unit = _UNITS[cost.metric.key]
+    countable = cost.metric is not TO_TARGET
+    if cost.is_close:
+        return f"the same number of {unit}" if countable else f"the same {unit}"
+    comparative = "more" if cost.ratio.value > 1 else "fewer" if countable else "less"
+    return f"{percent(abs(cost.ratio.value - 1))} {comparative} {unit}"
 
 
-def rivals(groups: Sequence[Group], called: Sequence[str] | None = None) -> list[list[tuple[Group, str]]]:
-    """Groups that differ in nothing but the strategy (and the layout it asks for), with as many workers, above one."""
+def strategy_families(groups: Sequence[Group], names: Sequence[str] | None = None) -> list[list[tuple[Group, str]]]:
+    """Groups, with their names, that differ only in the strategy and its layout and have as many workers (over 1)."""
     by_sweep = overlap([group.first for group in groups])
     found: dict[tuple[object, ...], list[tuple[Group, str]]] = {}
-    for group, name in zip(groups, called or names(groups), strict=True):
+    for group, name in zip(groups, names or group_names(groups), strict=True):
         if group.ok and group.workers > 1:
             sweep = sweep_of(group.first) if by_sweep else ""
             found.setdefault((sweep, group.workers, *identity_except(group, "strategy", "layout")), []).append(
@@ -64,27 +78,27 @@ def rivals(groups: Sequence[Group], called: Sequence[str] | None = None) -> list
     return [family for family in found.values() if len({group.first.strategy for group, _ in family}) > 1]
 
 
-def sync_async_comparisons(groups: Sequence[Group], called: Sequence[str] | None = None) -> list[SyncAsyncComparison]:
-    """Each asynchronous group against each synchronous one that is its rival."""
-    made = []
-    for family in rivals(groups, called):
+def sync_async_comparisons(groups: Sequence[Group], names: Sequence[str] | None = None) -> list[SyncAsyncComparison]:
+    """Each asynchronous group with each synchronous one of its family."""
+    comparisons = []
+    for family in strategy_families(groups, names):
         for base, base_name in family:
             for group, name in family:
                 if is_synchronous(base) and not is_synchronous(group):
-                    prices = [difference(figure, group, base, name, base_name) for figure in PRICES]
-                    made.append(
-                        SyncAsyncComparison(group, name, base, base_name, tuple(price for price in prices if price))
+                    costs = [difference(metric, group, base, name, base_name) for metric in COSTS]
+                    comparisons.append(
+                        SyncAsyncComparison(group, name, base, base_name, tuple(cost for cost in costs if cost))
                     )
-    return made
+    return comparisons
 
 
 def is_synchronous(group: Group) -> bool:
-    """Whether every worker's batch is in each update."""
+    """Whether every update contains a batch of every worker."""
     return group.first.synchronous
 
 
 def steps_per_worker(group: Group) -> dict[str, Spread]:
-    """Over the repeats: in an asynchronous run the fast make more."""
+    """By task, over the repeats. Workers of an asynchronous run make different numbers of steps."""
     steps: dict[str, list[float]] = {}
     for result in group.ok:
         for worker in result.workers:
@@ -92,16 +106,16 @@ def steps_per_worker(group: Group) -> dict[str, Spread]:
     return {task: Spread.of(counts) for task, counts in steps.items()}
 
 
-def caused(group: Group) -> dict[str, int]:
-    """Faults that were made to happen, each with the number of runs that count in which it did."""
-    came = [fault.what for result in group.ok for fault in result.faults if fault.at_s is not None]
-    return {what: came.count(what) for what in dict.fromkeys(came)}
+def injected_faults(group: Group) -> dict[str, int]:
+    """Each fault that was injected, with the number of usable runs in which it was."""
+    faults = [fault.what for result in group.ok for fault in result.faults if was_injected(fault)]
+    return {fault: faults.count(fault) for fault in dict.fromkeys(faults)}
 
 
-def uneven(group: Group) -> tuple[str, float] | None:
-    """The worker that made more than twice the steps of another, and its share of all."""
+def dominant_worker(group: Group) -> tuple[str, float] | None:
+    """The worker with the most steps and its share of all steps; None if the workers' steps are about even."""
     steps = {task: spread.median for task, spread in steps_per_worker(group).items()}
-    if len(steps) < 2 or max(steps.values()) <= 2 * max(1, min(steps.values())):
+    if len(steps) < 2 or max(steps.values()) <= UNEVEN_STEPS * max(1, min(steps.values())):
         return None
     most = max(steps, key=lambda task: steps[task])
     return most, steps[most] / sum(steps.values())

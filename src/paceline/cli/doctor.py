@@ -45,6 +45,6 @@ def doctor(
     for one in leftovers.find():
         line(False, "left over", f"{one}: remove it with paceline doctor --clean")
     if not left:
-        line(True, "left over", "nothing")
+        line(True, "cleanup", "nothing left over")
     say(f"\nnote  {_REACH}", markup=False)
     return 0

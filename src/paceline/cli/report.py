@@ -16,7 +16,7 @@ def report(
     format: Annotated[str, typer.Option(help="html, md, csv, json; a list writes several.")] = "html",
     runs: Runs = DEFAULT_RUNS,
 ) -> int:
-    """Write a report: what wins, what set the pace, figures and tables, in one file that needs no network."""
+    """Write a report: best configurations, bottlenecks, charts and tables, in one file that needs no network."""
     from pathlib import Path
 
     from paceline.report.write import parse_formats, write_report

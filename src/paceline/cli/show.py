@@ -18,7 +18,7 @@ def show(
     runs: Runs = DEFAULT_RUNS,
     json: AsJson = False,
 ) -> int:
-    """Show what one run did: time, pace, quality, where each worker's time went, what each host did."""
+    """Show one run: time, throughput, quality, phases of each worker, load of each host, and the bottleneck."""
     from pathlib import Path
 
     from paceline.analyze.load import load_result

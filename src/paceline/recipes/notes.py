@@ -1,78 +1,75 @@
-"""What is to be said about a table made again: how far apart the figures are, what holds, what was asked otherwise."""
+"""Notes on a reproduced table: how it was measured, how far it is from the published one, which claims hold."""
 
 from collections.abc import Sequence
 
-from paceline import units
+from paceline.present.numbers import MISSING, count, number
+from paceline.present.thresholds import BACKGROUND_LOAD_CORES
 from paceline.recipes.comparison import CheckedClaim, TableComparison, ratios
-from paceline.recipes.recipe import NONE, Published, Recipe
+from paceline.recipes.recipe import Published, Recipe
 from paceline.spec.experiment import OPTIONS, Experiment
 from paceline.store.result import Result
 
-BUSY_CORES = 0.25
-"""Cores used by other programs from which on it is worth a remark."""
 
-
-def compared(recipe: Recipe, made: TableComparison, *, full: bool) -> list[str]:
-    """Ours as a multiple of theirs, figure by figure; and the rows that were not made."""
-    found = [f"{name} {_span(low, high)}" for name, (low, high) in ratios(recipe, made).items()]
-    lines = [f"Ours as a multiple of the report's: {'; '.join(found)}."] if found else []
-    if made.left_out:
-        hint = "" if full else ": --full makes them"
-        lines.append(f"{made.left_out} of the report's {len(recipe.rows)} rows are not among these runs{hint}.")
+def ratio_notes(recipe: Recipe, table: TableComparison, *, full: bool) -> list[str]:
+    """The ratio of our values to the published ones by column, and the number of published rows without a run."""
+    found = [f"{name} {_range(low, high)}" for name, (low, high) in ratios(recipe, table).items()]
+    lines = [f"Our values relative to the published ones: {'; '.join(found)}."] if found else []
+    if table.missing_rows:
+        hint = "" if full else "; --full includes them"
+        lines.append(f"Published rows without a run here: {table.missing_rows} of {len(recipe.rows)}{hint}.")
     return lines
 
 
-def claims(made: TableComparison) -> list[str]:
-    return [f"The report finds: {one.says}. {_verdict(one)}" for one in made.tested]
+def claim_notes(table: TableComparison) -> list[str]:
+    return [f"Published claim: {claim.says}. {_claim_result(claim)}" for claim in table.claims]
 
 
-def asked(small: Sequence[Experiment], full: Sequence[Experiment]) -> list[str]:
-    """What these runs asked for otherwise than the full form does."""
+def reduction_notes(small: Sequence[Experiment], full: Sequence[Experiment]) -> list[str]:
+    """The settings of these runs that differ from the full form."""
     found: dict[str, None] = {}
-    for mine, whole in zip(small, full, strict=True):
+    for ours, published in zip(small, full, strict=True):
         for option in OPTIONS:
-            value, other = mine.value(option), whole.value(option)
+            value, other = ours.value(option), published.value(option)
             if value != other and option not in ("name", "runs"):
-                found[f"{option} {_shown(value)} instead of {_shown(other)}"] = None
-    return [f"Smaller than the report's own size: {'; '.join(found)}."] if found else []
+                found[f"{option} {_setting_text(value)} instead of {_setting_text(other)}"] = None
+    return [f"Smaller than the published experiment: {'; '.join(found)}."] if found else []
 
 
-def machine(results: Sequence[Result], cores: int) -> list[str]:
-    """Where the figures come from, and whether anything else was going on there."""
+def machine_notes(results: Sequence[Result], cores: int) -> list[str]:
+    """Where the values were measured, whether the machine was busy, and which runs are excluded."""
     engines = ", ".join(dict.fromkeys(result.engine for result in results))
     hosts = ", ".join(dict.fromkeys(result.hosts_kind for result in results))
     data = ", ".join(dict.fromkeys(result.data for result in results))
-    count = "1 run" if len(results) == 1 else f"{len(results)} runs"
-    lines = [f"Measured by {count} of {engines} on a machine of {cores} cores, hosts {hosts}, data {data}."]
-    busy = max((result.other_cores_mean for result in results), default=0.0)
-    if busy >= BUSY_CORES:
-        lines.append(
-            f"Other programs used up to {units.short(busy)} of its cores meanwhile: measure again when it is idle."
-        )
+    runs = count(len(results), "run")
+    lines = [f"Measured here: {runs}, engine {engines}, {hosts} hosts on a machine with {cores} cores, data {data}."]
+    load = max((result.other_cores_mean for result in results), default=0.0)
+    if load >= BACKGROUND_LOAD_CORES:
+        lines.append(f"Background load: up to {number(load)} cores; measure again on an idle machine.")
     failed = [result for result in results if result.status != "ok"]
-    return lines + [f"{result.run} did not end well and is left out: {result.reason}." for result in failed]
+    return lines + [f"{result.run} {result.status} and is excluded: {result.reason}." for result in failed]
 
 
 def published(value: Published | None) -> str:
-    """A figure as the report printed it."""
+    """A published value as the report printed it."""
     if value is None:
-        return NONE
+        return MISSING
     if isinstance(value, tuple):
-        return f"{value[0]:g} to {value[1]:g}"
+        return f"{value[0]:g}–{value[1]:g}"
     return value if isinstance(value, str) else f"{value:,.10g}"
 
 
-def _verdict(one: CheckedClaim) -> str:
-    if one.holds is None:
+def _claim_result(claim: CheckedClaim) -> str:
+    if claim.holds is None:
         return "Not tested by these runs."
-    return f"Here: {'yes' if one.holds else 'no'}, {_span(min(one.ratios), max(one.ratios))} times."
+    result = "confirmed" if claim.holds else "not confirmed"
+    return f"Here: {result}, ratio {_range(min(claim.ratios), max(claim.ratios))}."
 
 
-def _span(low: float, high: float) -> str:
-    """`0.5`, or `0.5 to 2`."""
-    return " to ".join(dict.fromkeys((units.short(low), units.short(high))))
+def _range(low: float, high: float) -> str:
+    """`0.50`, or `0.50–2.00`."""
+    return "–".join(dict.fromkeys((number(low), number(high))))
 
 
-def _shown(value: object) -> str:
+def _setting_text(value: object) -> str:
     items = value if isinstance(value, tuple) else (value,)
     return ", ".join("the default" if item is None else str(item) for item in items)

@@ -1,4 +1,4 @@
-"""What was measured, under the names that recipes use: a flat record for each run, worker, host, evaluation or part."""
+"""Reads what was measured under the names that recipes use: a flat record per run, worker, host, evaluation or bin."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ Observation = dict[str, Value]
 
 
 def observe(result: Result, stored: StoredRun, per: Per) -> list[Observation]:
-    """The records of one run. Where they are not about a host, figures of hosts are the first one's."""
+    """The records of one run. Unless there is one per host, host values are those of the first host."""
     cores = machine_cores(stored)
     run = _of_run(result, stored) | (_of_host(result.hosts[0], cores, result.train_s) if result.hosts else {})
     match per:
@@ -28,18 +28,18 @@ def observe(result: Result, stored: StoredRun, per: Per) -> list[Observation]:
             return [run | _of_host(host, cores, result.train_s) for host in result.hosts]
         case "evaluation":
             return [run | point for point in _evaluations(result, stored)]
-        case "part":
-            return [run | part for part in host_time_bins(result, stored)]
+        case "time_bin":
+            return [run | time_bin for time_bin in host_time_bins(result, stored)]
     return [run]
 
 
 def machine_cores(stored: StoredRun) -> int:
-    """Cores of the machine that the run was made on."""
+    """Cores of the machine on which the run was made."""
     return int(stored.samples["cores_busy_s"].list.len().max() or 0)  # type: ignore[arg-type]
 
 
 def _examples(stored: StoredRun) -> int | None:
-    """Training examples that were asked for; None is all."""
+    """Requested number of training examples; None is all."""
     return stored.header.spec.examples
 
 
@@ -97,8 +97,8 @@ def _of_host(host: HostResult, cores: int, train_s: float) -> Observation:
     }
 
 
-def _planned(update: int, every: int | None) -> int:
-    """The update an evaluation was meant for: with async workers it begins some updates late."""
+def _planned_update(update: int, every: int | None) -> int:
+    """The update after which an evaluation was due: with asynchronous workers it starts some updates late."""
     nearest = round(update / every) * every if every else update
     return nearest if every and abs(update - nearest) <= every / 10 else update
 
@@ -112,7 +112,7 @@ def _evaluations(result: Result, stored: StoredRun) -> Iterator[Observation]:
     rows = steps.filter(pl.col("kind") == "eval").sort("t_s").unique("update", keep="first", maintain_order=True)
     for row in rows.iter_rows(named=True):
         yield {
-            "update": f"{_planned(row['update'], result.settings.get('eval_every'))}",
+            "update": f"{_planned_update(row['update'], result.settings.get('eval_every'))}",
             "epoch": f"{row['update'] * result.batch * workers / per_epoch:.3g}",
             "at_s": row["t_s"] + row["duration_s"] - start,
             "loss": row["loss"],

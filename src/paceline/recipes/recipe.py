@@ -1,6 +1,7 @@
-"""A recipe: what makes a table or figure of a published report again, and the figures that stood there.
+"""A recipe: the experiment that reproduces a table or figure of a published report, and the published values.
 
-A recipe is a spec file (which `paceline run` takes as it is) with one more table, `recipe`. The spec is the small form.
+A recipe is a spec file for `paceline run` with an additional TOML table `recipe`. The spec is the small form, which
+runs in minutes; `recipe.full` changes it to the published size.
 """
 
 import tomllib
@@ -16,39 +17,39 @@ from paceline.spec.experiment import Experiment
 from paceline.spec.load import RECIPE, experiment
 
 Published = float | str | tuple[float, float]
-"""A figure as it was printed: a number, words, or a range from, to. "-" is none."""
-Per = Literal["run", "worker", "host", "evaluation", "part"]
+"""A value as it was printed: a number, text, or a range (from, to). "-" is no value."""
+Per = Literal["run", "worker", "host", "evaluation", "time_bin"]
 NONE = "-"
 
 
 class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What tells the rows apart."""
+    """A key column of the table: rows differ in their keys."""
 
     name: str
     field: str
-    words: Mapping[str, str] = {}
-    """The report's words for our values."""
+    labels: Mapping[str, str] = {}
+    """The report's names for our values."""
 
 
 class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was measured."""
+    """A value column of the table."""
 
     name: str
     field: str
     digits: int | None = None
-    """Decimals; None is three significant digits."""
+    """Digits after the decimal point; None is three significant digits."""
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A sentence about two rows that are alike but for some keys, to be tested on our figures."""
+    """A published statement that the rows with the keys `of` are more, less or the same than those with `than`."""
 
     says: str
-    figure: str
+    column: str
     of: Mapping[str, str]
     than: Mapping[str, str]
     is_: Literal["more", "less", "same"] = msgspec.field(name="is")
     within: float = 0.1
-    """Share by which figures that are the same may differ."""
+    """Largest relative difference at which values count as the same."""
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,22 +57,22 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     spec: Mapping[str, Any]
     title: str
     keys: tuple[Key, ...]
-    figures: tuple[Column, ...]
+    columns: tuple[Column, ...]
     per: Per = "run"
-    """What a row is about."""
+    """What a row describes."""
     rows: tuple[tuple[Published, ...], ...] = ()
-    """As published: the keys in the report's words, then the figures."""
+    """As published: the keys with the report's names, then the values."""
     across: str | None = None
-    """The key whose values stand at the head of the columns, with a row for each figure."""
+    """The key whose values are the column headings of the printed table, with one row per value column."""
     covers: tuple[str, ...] = ()
-    """Further tables and figures of the report that the same runs and columns answer."""
+    """Further tables and figures of the report that the same runs and columns reproduce."""
     full: Mapping[str, Any] = {}
-    """What the report's own size changes in the spec."""
+    """Settings of the published size that differ from the spec."""
     also: tuple[Mapping[str, Any], ...] = ()
-    """Further experiments: what each changes in the spec, and under `full` what it changes in the full form."""
+    """Further experiments: the settings that differ from the spec, and under `full` those of the published size."""
     claims: tuple[Claim, ...] = ()
     notes: tuple[str, ...] = ()
-    """Why our figures and theirs differ."""
+    """Why our values and the published ones differ."""
 
     @property
     def report(self) -> str:
@@ -82,7 +83,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return (self.name, *(f"{self.report}-{part}" for part in self.covers))
 
     def experiments(self, *, full: bool, changes: Mapping[str, Any] | None = None) -> list[Experiment]:
-        """The spec, then what is there besides; `changes` are the user's own and come last."""
+        """The spec, then the further experiments; `changes` are the user's and override everything."""
         parts = []
         for part in ({}, *self.also):
             own = dict(part)
@@ -96,7 +97,7 @@ class PublishedReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     title: str
     machines: str
     left_out: str = ""
-    """What of it no recipe makes, and why."""
+    """What no recipe reproduces, and why."""
 
 
 @cache
@@ -108,13 +109,13 @@ def recipes() -> Mapping[str, Recipe]:
 
 @cache
 def reports() -> Mapping[str, PublishedReport]:
-    """report1 to report5, in our words."""
+    """By name: report1 to report5."""
     (file,) = (file for file in _files() if file.name == "reports.toml")
     return msgspec.convert(tomllib.loads(file.read_text("utf-8")), dict[str, PublishedReport])
 
 
 def find(name: str) -> list[Recipe]:
-    """The recipe of that name, all of a report, or all."""
+    """The recipe of that name, all recipes of a report, or all."""
     known = list(recipes().values())
     found = [recipe for recipe in known if name in recipe.names or name in (recipe.report, "all")]
     if not found:
@@ -133,7 +134,7 @@ def _files() -> list[Any]:
 
 
 def _order(name: str) -> tuple[str, str, int]:
-    """Tables before figures before the rest, each by number."""
+    """Sort key: tables before figures before the rest, each by number."""
     report, _, part = name.partition("-")
     word = part.rstrip("0123456789")
     rank = {"table": "0", "figure": "1"}.get(word, f"2{word}")

@@ -1,4 +1,4 @@
-"""A recipe's runs become its table: observed, set compare_with_published the published figures, and remarked on."""
+"""Builds the reproduced table of a recipe from its runs."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,26 +18,29 @@ from paceline.store.run import StoredRun
 class Reproduction(msgspec.Struct, frozen=True, kw_only=True):
     recipe: Recipe
     full: bool
-    made: TableComparison
+    table: TableComparison
     runs: tuple[str, ...]
-    remarks: tuple[str, ...]
-    """How it was measured, how far apart the figures are, which claims hold."""
+    notes: tuple[str, ...]
+    """How it was measured, how far our values are from the published ones, which claims hold."""
 
 
 def reproduction(recipe: Recipe, results: Sequence[Result], *, full: bool, changes: Mapping[str, Any]) -> Reproduction:
-    """`changes` are what the user asked for otherwise than the recipe; the runs are in its `runs`."""
-    runs = Path(changes["runs"])
-    stored = {result.run: StoredRun(RunPaths(runs / result.run)) for result in results}
-    good = [result for result in results if result.status == "ok"]
-    made = compare_with_published(
-        recipe, [seen for result in good for seen in observe(result, stored[result.run], recipe.per)]
-    )
-    mine = recipe.experiments(full=full, changes=changes)
+    """`changes` are the settings that the user changed in the recipe; its `runs` is the directory of the runs."""
+    directory = Path(changes["runs"])
+    stored = {result.run: StoredRun(RunPaths(directory / result.run)) for result in results}
+    observations = [
+        observation
+        for result in results
+        if result.status == "ok"
+        for observation in observe(result, stored[result.run], recipe.per)
+    ]
+    table = compare_with_published(recipe, observations)
+    experiments = recipe.experiments(full=full, changes=changes)
     cores = max((machine_cores(run) for run in stored.values()), default=0)
-    said = (
-        *notes.machine(results, cores),
-        *notes.asked(mine, recipe.experiments(full=True)),
-        *notes.compared(recipe, made, full=full),
-        *notes.claims(made),
+    lines = (
+        *notes.machine_notes(results, cores),
+        *notes.reduction_notes(experiments, recipe.experiments(full=True)),
+        *notes.ratio_notes(recipe, table, full=full),
+        *notes.claim_notes(table),
     )
-    return Reproduction(recipe=recipe, full=full, made=made, runs=tuple(stored), remarks=said)
+    return Reproduction(recipe=recipe, full=full, table=table, runs=tuple(stored), notes=lines)

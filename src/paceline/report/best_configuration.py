@@ -1,4 +1,4 @@
-"""Which configuration wins for which goal, as the page tells it."""
+"""The rows of the report's section on the best configuration per goal."""
 
 from collections.abc import Sequence
 
@@ -6,56 +6,62 @@ import msgspec
 
 from paceline.analyze import best_configuration as analysis
 from paceline.analyze.metrics import informative_metrics
-from paceline.analyze.repeats import Group
-from paceline.report.titles import titles
-from paceline.terminal import format as fmt
+from paceline.analyze.repeats import Group, group_names
+from paceline.present.numbers import MISSING
+
+COLUMNS = ("goal", "best configuration", "value", "second best", "difference")
 
 
 class BestConfigurationRow(msgspec.Struct, frozen=True, kw_only=True):
     goal: str
     winner: str
-    """The title of the configuration."""
+    """The name of the configuration."""
     sentence: str
-    figure: str
-    """The winner's, with its spread over repeats."""
+    value: str
+    """Of the winner: the median and the range over its repeats."""
     second: str
-    by: str
-    """How far the winner is ahead of the second, and whether that is real."""
+    lead: str
+    """How far the winner is ahead of the second, and whether that is significant."""
+
+    @property
+    def cells(self) -> list[str]:
+        """In the order of `COLUMNS`."""
+        return [self.goal, self.winner, self.value, self.second, self.lead]
 
 
 def best_configuration_rows(groups: Sequence[Group]) -> list[BestConfigurationRow]:
-    """One for each goal that some run has a figure for; none if no run ended well."""
-    named = [(title, group) for title, group in zip(titles(groups), groups, strict=True) if group.ok]
+    """One for each goal for which some run has a value; none if no run succeeded."""
+    named = [(name, group) for name, group in zip(group_names(groups), groups, strict=True) if group.ok]
     if len(named) == 1:
-        return _alone(*named[0])
-    found = analysis.best_configurations([group for _, group in named], [title for title, _ in named])
-    return [_told(one, [group for _, group in named]) for one in found]
+        return _rows_of_one(*named[0])
+    usable = [group for _, group in named]
+    return [_row(best, usable) for best in analysis.best_configurations(usable, [name for name, _ in named])]
 
 
-def _told(one: analysis.BestConfiguration, groups: Sequence[Group]) -> BestConfigurationRow:
-    missed = sum(not one.figure.values(group) for group in groups) if one.figure.to_target else 0
-    sentence = one.sentence + (f"; {missed} of {len(groups)} configurations did not get there" if missed else "")
+def _row(best: analysis.BestConfiguration, groups: Sequence[Group]) -> BestConfigurationRow:
+    missed = sum(not best.metric.values(group) for group in groups) if best.metric.to_target else 0
+    sentence = best.sentence + (f"; {missed} of {len(groups)} configurations did not reach it" if missed else "")
     return BestConfigurationRow(
-        goal=one.goal,
-        winner=one.name,
+        goal=best.goal,
+        winner=best.name,
         sentence=f"{sentence[0].upper()}{sentence[1:]}.",
-        figure=fmt.figure(one.figure, one.winner),
-        second=one.lead.base,
-        by=one.lead.lead,
+        value=best.metric.text(best.winner),
+        second=best.lead.base,
+        lead=best.lead.lead,
     )
 
 
-def _alone(title: str, group: Group) -> list[BestConfigurationRow]:
-    """What there is to say without anything to hold it against."""
-    figures = [figure for figure in informative_metrics([group]) if figure.values(group)]
+def _rows_of_one(name: str, group: Group) -> list[BestConfigurationRow]:
+    """The metrics of a single configuration, which is compared with nothing."""
     return [
         BestConfigurationRow(
-            goal=figure.title,
-            winner=title,
-            sentence=f"{figure.title}: {fmt.figure(figure, group)}.",
-            figure=fmt.figure(figure, group),
-            second="-",
-            by="-",
+            goal=metric.title,
+            winner=name,
+            sentence=f"{metric.title}: {metric.text(group)}.",
+            value=metric.text(group),
+            second=MISSING,
+            lead=MISSING,
         )
-        for figure in figures
+        for metric in informative_metrics([group])
+        if metric.values(group)
     ]

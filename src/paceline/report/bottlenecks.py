@@ -1,12 +1,12 @@
-"""What set the pace of each configuration, with the repeats of one together."""
+"""The bottleneck of each configuration, over its repeats."""
 
 from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
 
-from paceline.analyze.repeats import Group
-from paceline.report.titles import titles
+from paceline.analyze.repeats import Group, group_names
+from paceline.present.faults import was_injected
 from paceline.store.result import Result, Verdict
 
 
@@ -16,39 +16,42 @@ class GroupBottleneck(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     """Of the first run with the cause that most repeats have."""
     agree: int
-    """Repeats with that cause."""
+    """Number of repeats with that cause."""
     failures: list[str]
-    """Runs that did not end well, and why."""
-    disturbed: list[str]
-    """Runs in which something was made to go wrong: this is a verdict of that, too."""
+    """Runs that did not succeed, each with the reason."""
+    faults: list[str]
+    """Injected faults, each with its run: the bottleneck includes their effect."""
     incidents: list[str]
+
+    @property
+    def lists(self) -> list[tuple[str, list[str]]]:
+        """Headings and items of everything but the runs, in the order in which they are shown."""
+        return [
+            ("Evidence", self.verdict.evidence),
+            ("Remedies", self.verdict.remedy),
+            ("Failed runs", self.failures),
+            ("Injected faults", self.faults),
+            ("Incidents", self.incidents),
+        ]
 
 
 def group_bottlenecks(groups: Sequence[Group]) -> list[GroupBottleneck]:
-    return [_of(title, group) for title, group in zip(titles(groups), groups, strict=True)]
+    return [_group_bottleneck(name, group) for name, group in zip(group_names(groups), groups, strict=True)]
 
 
-def in_words(verdict: Verdict) -> str:
-    where = f" at {verdict.where}" if verdict.where else ""
-    return f"{verdict.cause}{where}, {verdict.share:.0%} of the workers' time; confidence {verdict.confidence}"
-
-
-def runner_up(verdict: Verdict) -> str:
-    second = verdict.runner_up
-    return f"{second.cause} at {second.where}, {second.share:.0%}" if second else ""
-
-
-def _of(title: str, group: Group) -> GroupBottleneck:
-    judged = group.ok or group.results
-    cause, agree = Counter(result.verdict.cause for result in judged).most_common(1)[0]
+def _group_bottleneck(name: str, group: Group) -> GroupBottleneck:
+    results = group.ok or group.results
+    cause, agree = Counter(result.verdict.cause for result in results).most_common(1)[0]
     return GroupBottleneck(
-        title=title,
+        title=name,
         runs=[result.run for result in group.results],
-        verdict=next(result.verdict for result in judged if result.verdict.cause == cause),
+        verdict=next(result.verdict for result in results if result.verdict.cause == cause),
         agree=agree,
         failures=[_failure(result) for result in group.results if result.status != "ok"],
-        disturbed=[f"{r.run}: {f.what}" for r in group.results for f in r.faults if f.at_s is not None],
-        incidents=[f"{r.run}, {i.t_s:.2f} s: {i.what}" for r in group.results for i in r.incidents],
+        faults=[f"{r.run}: {fault.what}" for r in group.results for fault in r.faults if was_injected(fault)],
+        incidents=[
+            f"{r.run}, {incident.t_s:.2f} s: {incident.what}" for r in group.results for incident in r.incidents
+        ],
     )
 
 

@@ -1,4 +1,4 @@
-"""A figure as data that plotly's script draws: views of traces and a layout, with numbers packed in base 64."""
+"""A chart as data for the plotly script: views with traces and a layout, with numbers encoded in base 64."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -7,25 +7,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#F0E442")
-"""Okabe and Ito's colours, which people with any kind of colour vision can tell apart."""
+from paceline.present.colours import LINE_COLOURS
+
 DASHES = ("solid", "dot", "dash", "dashdot")
-PHASE_COLOURS = {
-    "compute": "#009E73",
-    "pull": "#0072B2",
-    "push": "#E69F00",
-    "wait": "#D55E00",
-    "data": "#56B4E9",
-    "eval": "#CC79A7",
-    "checkpoint": "#F0E442",
-    "fused": "#999999",
-}
 Trace = dict[str, Any]
 Layout = dict[str, Any]
 
 
 class View(msgspec.Struct, frozen=True):
-    """One way to look at a figure."""
+    """One of the selectable views of a chart."""
 
     name: str
     traces: Sequence[Trace]
@@ -34,47 +24,48 @@ class View(msgspec.Struct, frozen=True):
 
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
     key: str
-    """Names the kind of figure; with the run it makes the figure's place in the page."""
+    """The kind of chart; with the run it is the id of the chart in the page."""
     title: str
-    reading: str
-    """One sentence that says how to read it."""
+    caption: str
+    """How to read the chart."""
     views: Sequence[View]
     height: int = 360
 
 
-def packed(values: Any, kind: str = "f8") -> dict[str, str]:
-    """Numbers as plotly takes them without parsing."""
+def encoded(values: Any, kind: str = "f8") -> dict[str, str]:
+    """Numbers in the binary form that plotly reads without parsing text; `kind` is a NumPy type."""
     return {"dtype": kind, "bdata": b64encode(np.ascontiguousarray(values, dtype=f"<{kind}").tobytes()).decode()}
 
 
-def colour(number: int) -> str:
-    return PALETTE[number % len(PALETTE)]
+def line_colour(number: int) -> str:
+    return LINE_COLOURS[number % len(LINE_COLOURS)]
 
 
-def dash(number: int) -> str:
-    """When colours run out, lines differ in their dashes."""
-    return DASHES[number // len(PALETTE) % len(DASHES)]
+def line_dash(number: int) -> str:
+    """Lines that have the same colour differ in their dashes."""
+    return DASHES[number // len(LINE_COLOURS) % len(DASHES)]
 
 
-def axes(titles: Sequence[str], x_title: str, weights: Sequence[float] = ()) -> Layout:
-    """Subplots one above the other on one x axis, the first on top, their heights as the weights say."""
+def stacked_axes(titles: Sequence[str], x_title: str, weights: Sequence[float] = ()) -> Layout:
+    """Subplots below each other with a common x axis, with heights in proportion to the weights."""
     gap = 0.04 if len(titles) > 1 else 0.0
-    parts = weights or [1.0] * len(titles)
+    heights = weights or [1.0] * len(titles)
     layout: Layout = {}
     top = 1.0
-    for number, (title, part) in enumerate(zip(titles, parts, strict=True)):
-        bottom = max(0.0, top - (1 - gap * (len(titles) - 1)) * part / sum(parts))
+    for number, (title, height) in enumerate(zip(titles, heights, strict=True)):
+        bottom = max(0.0, top - (1 - gap * (len(titles) - 1)) * height / sum(heights))
         domain = [round(bottom, 4), round(top, 4)]
-        layout[f"yaxis{axis(number)}"] = {"title": {"text": title}, "domain": domain, "anchor": "x"}
+        layout[f"yaxis{axis_suffix(number)}"] = {"title": {"text": title}, "domain": domain, "anchor": "x"}
         top = bottom - gap
-    layout["xaxis"] = {"title": {"text": x_title}, "anchor": f"y{axis(len(titles) - 1)}"}
+    layout["xaxis"] = {"title": {"text": x_title}, "anchor": f"y{axis_suffix(len(titles) - 1)}"}
     return layout
 
 
-def axis(number: int) -> str:
-    """plotly's suffix of an axis: none for the first, then 2, 3, …"""
+def axis_suffix(number: int) -> str:
+    """The suffix of an axis name in plotly: none for the first, then 2, 3, …"""
     return str(number + 1) if number else ""
 
 
-def bars_height(rows: int, each: int = 34) -> int:
-    return 110 + each * max(2, rows)
+def bars_height(rows: int, row_height: int = 34) -> int:
+    """Height in pixels of a chart with horizontal bars; 110 are for the legend and the axis."""
+    return 110 + row_height * max(2, rows)

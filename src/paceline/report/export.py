@@ -1,4 +1,4 @@
-"""A report for papers, spreadsheets and scripts: Markdown, CSV, JSON."""
+"""Writes a report as Markdown, CSV or JSON, for papers, spreadsheets and scripts."""
 
 import csv
 from collections.abc import Iterator, Mapping, Sequence
@@ -7,14 +7,17 @@ from typing import Any
 
 import msgspec
 
-from paceline.report.bottlenecks import GroupBottleneck, in_words, runner_up
+from paceline.present.bottleneck import bottleneck_summary, second_cause
+from paceline.report.best_configuration import COLUMNS
+from paceline.report.bottlenecks import GroupBottleneck
 from paceline.report.build import ReportData
 from paceline.store.result import Result, encode
 
-_FORMULA_MARKS = ("=", "+", "-", "@", "\t", "\r")
-_NAMES = ("task", "host")
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+"""First characters of a cell that a spreadsheet takes for a formula."""
+_NAME_KEYS = ("task", "host")
 _NUMBERED = ("incidents", "faults")
-"""Lists in which a task or host may come up again."""
+"""Lists whose items are numbered in CSV columns, since a task or host may occur in several."""
 
 
 def as_json(results: Sequence[Result]) -> str:
@@ -23,38 +26,34 @@ def as_json(results: Sequence[Result]) -> str:
 
 
 def as_csv(results: Sequence[Result]) -> str:
-    """One row a run; a column for every figure, named by the way to it in the JSON."""
+    """One row per run; one column per value, named by its path in the JSON: `workers.w0.steps`."""
     rows = [dict(_flat(msgspec.to_builtins(result))) for result in results]
     columns = list(dict.fromkeys(column for row in rows for column in row))
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([_harmless(row.get(column)) for column in columns] for row in rows)
+    writer.writerows([_without_formula(row.get(column)) for column in columns] for row in rows)
     return text.getvalue()
 
 
 def as_markdown(report: ReportData) -> str:
-    parts = [f"# {_text(report.title)}", "## The answer"]
-    parts.append("\n".join(f"- {_text(one.sentence)}" for one in report.best_configurations) or "No run ended well.")
-    if len(report.groups) > 1 and report.best_configurations:
-        rows = [[one.goal, one.winner, one.figure, one.second, one.by] for one in report.best_configurations]
-        parts.append(_table(["goal", "best", "its figure", "second", "ahead by"], rows))
-    parts += ["## What set the pace", *map(_verdict, report.bottlenecks), "## Tables"]
-    for sheet in report.sheets:
-        rows = [[cell.text for cell in row] for row in sheet.rows]
-        parts += [f"### {_text(sheet.name)}", _text(sheet.note), _table(sheet.columns, rows)]
+    best = report.best_configurations
+    parts = [f"# {_text(report.title)}", "## Best configuration per goal"]
+    parts.append("\n".join(f"- {_text(row.sentence)}" for row in best) or "No run succeeded.")
+    if len(report.groups) > 1 and best:
+        parts.append(_table(COLUMNS, [row.cells for row in best]))
+    parts += ["## Bottleneck by configuration", *map(_bottleneck, report.bottlenecks), "## Tables"]
+    for table in report.tables:
+        rows = [[cell.text for cell in row] for row in table.rows]
+        parts += [f"### {_text(table.name)}", _text(table.note), _table(table.columns, rows)]
     return "\n\n".join(parts) + "\n"
 
 
-def _verdict(one: GroupBottleneck) -> str:
-    lines = [f"**{_text(one.title)}**: {_text(in_words(one.verdict))}"]
-    lines += [f"- evidence: {_text(line)}" for line in one.verdict.evidence]
-    lines += [f"- try: {_text(line)}" for line in one.verdict.remedy]
-    lines += [f"- runner-up: {_text(runner_up(one.verdict))}"] if one.verdict.runner_up else []
-    lines += [f"- did not end well: {_text(line)}" for line in one.failures]
-    lines += [f"- disturbed on purpose: {_text(line)}" for line in one.disturbed]
-    lines += [f"- incident: {_text(line)}" for line in one.incidents]
-    return "\n".join([lines[0], "", *lines[1:]])
+def _bottleneck(bottleneck: GroupBottleneck) -> str:
+    lines = [f"**{_text(bottleneck.title)}**: {_text(bottleneck_summary(bottleneck.verdict))}", ""]
+    lines += [f"- {heading}: {_text(item)}" for heading, items in bottleneck.lists for item in items]
+    second = second_cause(bottleneck.verdict)
+    return "\n".join([*lines, *([f"- Second cause: {_text(second)}"] if second else [])])
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -63,28 +62,28 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _text(text: str) -> str:
-    """Text of anyone's in Markdown, as it is: no markup, no HTML, no end of a cell."""
+    """Any text, escaped so that Markdown shows it unchanged: no markup, no HTML, no end of a table cell."""
     flat = " ".join(text.split()).replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;")
-    for mark in "|*_`[]":
-        flat = flat.replace(mark, f"\\{mark}")
+    for character in "|*_`[]":
+        flat = flat.replace(character, f"\\{character}")
     return flat
 
 
-def _flat(value: Any, way: str = "") -> Iterator[tuple[str, Any]]:
-    """`{"a": {"b": 1}}` is a.b = 1; workers and hosts go by their names."""
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """`{"a": {"b": 1}}` -> a.b = 1. Items of lists are named by their task or host, else numbered."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _flat(inner, f"{way}.{key}" if way else str(key))
+            yield from _flat(inner, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list) and value and isinstance(value[0], Mapping):
         for number, inner in enumerate(value):
-            name = next((inner[key] for key in _NAMES if way not in _NUMBERED and key in inner), number)
-            yield from _flat(inner, f"{way}.{name}")
+            name = next((inner[key] for key in _NAME_KEYS if path not in _NUMBERED and key in inner), number)
+            yield from _flat(inner, f"{path}.{name}")
     elif isinstance(value, list):
-        yield way, " ".join(map(str, value))
+        yield path, " ".join(map(str, value))
     else:
-        yield way, value
+        yield path, value
 
 
-def _harmless(value: Any) -> Any:
-    """A spreadsheet runs text that begins like a formula."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_MARKS) else value
+def _without_formula(value: Any) -> Any:
+    """Text that starts like a formula gets a leading apostrophe, so that no spreadsheet evaluates it."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_STARTS) else value

@@ -1,4 +1,4 @@
-"""HTML from names that anyone may have written: text is escaped unless it was made here."""
+"""Builds HTML in which all text is escaped: names in a report may come from anyone."""
 
 from html import escape
 from typing import Any
@@ -7,15 +7,15 @@ import msgspec
 
 
 class Html(str):
-    """Markup that is whole and safe to put into a page."""
+    """Markup that is complete and safe to insert into a page; plain `str` is escaped instead."""
 
     __slots__ = ()
 
 
 def tag(name: str, *children: str, **attributes: str | bool | float | None) -> Html:
-    """An element; plain text in it is escaped, `class_` is the attribute class, `data_x` is data-x."""
-    marks = "".join(_attribute(key, value) for key, value in attributes.items() if value not in (None, False))
-    return Html(f"<{name}{marks}>{join(*children)}</{name}>")
+    """An HTML element. Plain text in it is escaped; `class_` is the attribute class, `data_x` is data-x."""
+    attributes_text = "".join(_attribute(key, value) for key, value in attributes.items() if value not in (None, False))
+    return Html(f"<{name}{attributes_text}>{join(*children)}</{name}>")
 
 
 def join(*parts: str) -> Html:
@@ -23,13 +23,13 @@ def join(*parts: str) -> Html:
 
 
 def json_script(identity: str, value: Any) -> Html:
-    """Data for the page's script, in a form that no text in it can break out of."""
+    """Data for the page's script; no text in it can end the script element."""
     text = msgspec.json.encode(value).decode().replace("<", "\\u003c")
     return Html(f'<script type="application/json" id="{escape(identity)}">{text}</script>')
 
 
-def label(text: str) -> str:
-    """Text for a figure, whose labels take some HTML of their own."""
+def chart_text(text: str) -> str:
+    """Text for a plotly chart, escaped because plotly renders some HTML tags in labels."""
     return escape(text, quote=False)
 
 

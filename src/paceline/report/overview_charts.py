@@ -1,202 +1,190 @@
-"""All configurations in one figure each: side by side, where their time went, over workers and over batch sizes."""
+"""Charts of all configurations: metrics and phases of each, over the number of workers and over batch sizes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
-
-from paceline.analyze.repeats import Group, Of, Spread
+from paceline.analyze.metrics import ACCURACY, EXAMPLES, LOSS, TO_TARGET, UPDATES, Metric
+from paceline.analyze.repeats import Group, Spread, group_names, name_without
+from paceline.present.colours import IDEAL_COLOUR, PHASE_COLOURS
+from paceline.present.labels import PHASES_CAPTION
 from paceline.recording.layout import PHASE_NAMES
-from paceline.report.chart import PHASE_COLOURS, Chart, Layout, Trace, View, bars_height, colour, dash
-from paceline.report.html import label
-from paceline.report.titles import titles, without
+from paceline.report.chart import Chart, Layout, Trace, View, bars_height, line_colour, line_dash
+from paceline.report.html import chart_text
 from paceline.store.result import Result
 
+_METRICS = (TO_TARGET, EXAMPLES, UPDATES, ACCURACY, LOSS)
+"""In the order of their views; a chart opens with the first for which there are values."""
 _MOST_BARS = 40
+"""Most configurations in a bar chart."""
+_RANGE_CAPTION = "error bars: range over the repeats"
 
 
-class _Measure(msgspec.Struct, frozen=True):
-    name: str
-    unit: str
-    of: Of
-    scale: float = 1.0
-    from_zero: bool = True
-    """Whether its axis should begin at 0: paces and times do, so that twice as long is twice as much."""
-
-
-_EXAMPLES = _Measure("examples/s", "examples/s", lambda r: r.examples_per_s if r.batch else None)
-_MEASURES = (
-    _Measure("to target", "seconds to target", lambda r: r.to_target_s),
-    _EXAMPLES,
-    _Measure("updates/s", "updates/s", lambda r: r.updates_per_s),
-    _Measure("accuracy", "final accuracy %", lambda r: r.final.accuracy, 100, False),
-    _Measure("loss", "final test loss", lambda r: r.final.loss, 1.0, False),
-)
-
-
-def overview(groups: Sequence[Group]) -> list[Chart]:
-    """Those that several configurations give rise to."""
-    good = [group for group in groups if group.ok]
-    if len(good) < 2:
+def overview_charts(groups: Sequence[Group]) -> list[Chart]:
+    """None for a single configuration."""
+    usable = [group for group in groups if group.ok]
+    if len(usable) < 2:
         return []
-    made = [side_by_side(good), phases(good), scaling(good), batches(good)]
-    return [figure for figure in made if figure]
+    charts = [metrics_by_configuration(usable), phases(usable), scaling(usable), batches(usable)]
+    return [chart for chart in charts if chart]
 
 
-def side_by_side(groups: Sequence[Group]) -> Chart | None:
-    shown, names = groups[:_MOST_BARS], titles(groups)
+def metrics_by_configuration(groups: Sequence[Group]) -> Chart | None:
+    shown, names = groups[:_MOST_BARS], group_names(groups)
     views = []
-    for measure in _MEASURES:
+    for metric in _METRICS:
         points = [
-            (name, spread) for name, group in zip(names, shown, strict=False) if (spread := group.spread(measure.of))
+            (name, spread) for name, group in zip(names, shown, strict=False) if (spread := group.spread(metric.read))
         ]
         if points:
-            trace = _bar(points, measure)
-            views.append(View(measure.name, [trace], _lying(measure.unit)))
-    left_out = f" Shown are {_MOST_BARS} of {len(groups)}." if len(groups) > _MOST_BARS else ""
-    reading = "Choose the figure above the bars; whiskers reach from the lowest to the highest repeat." + left_out
+            views.append(View(metric.title, [_bars(points, metric)], _horizontal(metric.title)))
+    limit = f" The chart shows {_MOST_BARS} of {len(groups)} configurations." if len(groups) > _MOST_BARS else ""
     return Chart(
-        key="side-by-side", title="Configurations side by side", reading=reading, views=views,
+        key="metrics-by-configuration", title="Metrics by configuration", views=views,
+        caption=f"Bars: median; {_RANGE_CAPTION}.{limit}",
         height=bars_height(len(shown), 28),
     ) if views else None  # fmt: skip
 
 
 def phases(groups: Sequence[Group]) -> Chart | None:
-    shown, names = groups[:_MOST_BARS], [label(name) for name in titles(groups)]
-    spent = [_phases_of(group) for group in shown]
+    shown, names = groups[:_MOST_BARS], [chart_text(name) for name in group_names(groups)]
+    seconds = [_phase_seconds(group) for group in shown]
     traces: list[Trace] = [
         {
             "type": "bar", "orientation": "h", "name": phase, "y": names[: len(shown)],
-            "x": [100 * mine.get(phase, 0.0) / (sum(mine.values()) or 1.0) for mine in spent],
+            "x": [100 * spent.get(phase, 0.0) / (sum(spent.values()) or 1.0) for spent in seconds],
             "marker": {"color": PHASE_COLOURS[phase]}, "hovertemplate": "%{x:.1f} %",
         }
         for phase in PHASE_NAMES
-        if any(mine.get(phase) for mine in spent)
+        if any(spent.get(phase) for spent in seconds)
     ]  # fmt: skip
     return Chart(
         key="phases-by-configuration",
-        title="Where the workers' time went, by configuration",
-        reading="The longest part of a bar is what the workers of that configuration spent most of their time on.",
-        views=[View("", traces, _lying("% of the workers' time") | {"barmode": "stack"})],
+        title="Worker time by phase and configuration",
+        caption=PHASES_CAPTION,
+        views=[View("", traces, _horizontal("share of the workers' time (%)") | {"barmode": "stack"})],
         height=bars_height(len(shown), 28),
     ) if traces else None  # fmt: skip
 
 
 def scaling(groups: Sequence[Group]) -> Chart | None:
-    """Pace against the number of workers, a line for all that is otherwise alike."""
+    """Throughput over the number of workers, with a line for each set of otherwise equal configurations."""
     lines = _lines(groups, "layout", lambda result: len(result.workers))
     if not lines:
         return None
-    measure = _EXAMPLES if any(group.first.batch for group in groups) else _MEASURES[2]
+    metric = EXAMPLES if any(group.first.batch for group in groups) else UPDATES
     absolute, relative = [], []
     for number, (name, line) in enumerate(lines.items()):
-        points = _best_of_each(line, measure.of)
+        points = _best_of_each(line, metric)
         if len(points) < 2:
             continue
-        absolute.append(_line(points, measure, number) | {"name": label(name)})
-        relative.append(_line(_speed_up(points), measure, number) | {"name": label(name)})
+        absolute.append(_line(points, metric, number) | {"name": chart_text(name)})
+        relative.append(_line(_speedup(points), metric, number) | {"name": chart_text(name)})
     if not absolute:
         return None
     fewest, most = min(trace["x"][0] for trace in relative), max(trace["x"][-1] for trace in relative)
     ideal: Trace = {"type": "scatter", "mode": "lines", "name": "ideal", "x": [fewest, most], "y": [1, most / fewest]}
-    ideal |= {"line": {"color": "#999999", "dash": "dot"}, "hoverinfo": "skip"}
+    ideal |= {"line": {"color": IDEAL_COLOUR, "dash": "dot"}, "hoverinfo": "skip"}
     x_options = {"dtick": 1} if most <= 16 else {}
     return Chart(
         key="scaling",
-        title="Scaling over the number of workers",
-        reading=(
-            "Speed-up is against the fewest workers of the same line; on the dotted line each worker would add as much "
-            "as the first. Where several layouts have as many workers, the line goes through the fastest."
+        title="Scaling with the number of workers",
+        caption=(
+            "Speed-up: throughput relative to the fewest workers of the same line; the dotted line is ideal scaling. "
+            "If several layouts have the same number of workers, the line shows the fastest."
         ),
         views=[
-            View(measure.name, absolute, _standing("workers", measure.unit, True, x_options)),
-            View("speed-up", [*relative, ideal], _standing("workers", "speed-up", True, x_options)),
+            View(metric.title, absolute, _vertical("workers", metric.title, True, x_options)),
+            View("speed-up", [*relative, ideal], _vertical("workers", "speed-up", True, x_options)),
         ],
     )
 
 
 def batches(groups: Sequence[Group]) -> Chart | None:
-    """Figures against the batch size, a line for all that is otherwise alike."""
+    """Metrics over the batch size, with a line for each set of otherwise equal configurations."""
     lines = _lines(groups, "batch", lambda result: result.batch)
     views = []
-    for measure in _MEASURES:
+    for metric in _METRICS:
         traces = []
         for number, (name, line) in enumerate(lines.items()):
-            points = _best_of_each(line, measure.of)
+            points = _best_of_each(line, metric)
             if len(points) > 1:
-                traces.append(_line(points, measure, number) | {"name": label(name)})
+                traces.append(_line(points, metric, number) | {"name": chart_text(name)})
         if traces:
             sizes = sorted({group.first.batch for group in groups})
             x_options = {"type": "log", "tickvals": sizes}
-            layout = _standing("batch: examples per worker and step", measure.unit, measure.from_zero, x_options)
-            views.append(View(measure.name, traces, layout))
+            layout = _vertical("batch (examples per worker and step)", metric.title, _starts_at_zero(metric), x_options)
+            views.append(View(metric.title, traces, layout))
     return Chart(
         key="batches",
-        title="Over batch sizes",
-        reading="Choose the figure above; whiskers reach from the lowest to the highest repeat.",
+        title="Metrics by batch size",
+        caption=f"Points: median; {_RANGE_CAPTION}.",
         views=views,
     ) if views else None  # fmt: skip
 
 
-def _lines(groups: Sequence[Group], axis: str, position: Callable[[Result], int]) -> dict[str, list[tuple[int, Group]]]:
-    """Groups that differ only in `axis`, by what they are otherwise; none if it is the same in all."""
+def _lines(
+    groups: Sequence[Group], setting: str, position: Callable[[Result], int]
+) -> dict[str, list[tuple[int, Group]]]:
+    """Groups that differ only in `setting`, by the name of the rest; empty if all have the same position."""
     if len({position(group.first) for group in groups}) < 2:
         return {}
     lines: dict[str, list[tuple[int, Group]]] = {}
     for group in groups:
-        lines.setdefault(without(group, groups, axis), []).append((position(group.first), group))
+        lines.setdefault(name_without(group, groups, setting), []).append((position(group.first), group))
     return {name: sorted(line, key=lambda point: point[0]) for name, line in lines.items()}
 
 
-def _best_of_each(line: Sequence[tuple[int, Group]], of: Of) -> list[tuple[int, Spread]]:
+def _best_of_each(line: Sequence[tuple[int, Group]], metric: Metric) -> list[tuple[int, Spread]]:
+    """The best group at each position."""
+    sign = 1 if metric.better == "more" else -1
     best: dict[int, Spread] = {}
     for position, group in line:
-        spread = group.spread(of)
-        if spread and (position not in best or spread.median > best[position].median):
+        spread = group.spread(metric.read)
+        if spread and (position not in best or sign * spread.median > sign * best[position].median):
             best[position] = spread
     return sorted(best.items())
 
 
-def _speed_up(points: Sequence[tuple[int, Spread]]) -> list[tuple[int, Spread]]:
+def _speedup(points: Sequence[tuple[int, Spread]]) -> list[tuple[int, Spread]]:
     base = points[0][1].median or 1.0
     return [(x, Spread(s.median / base, s.lowest / base, s.highest / base)) for x, s in points]
 
 
-def _line(points: Sequence[tuple[int, Spread]], measure: _Measure, number: int) -> Trace:
+def _line(points: Sequence[tuple[int, Spread]], metric: Metric, number: int) -> Trace:
     return {
         "type": "scatter",
         "mode": "lines+markers",
         "x": [position for position, _ in points],
-        "y": [spread.median * measure.scale for _, spread in points],
-        "error_y": _whiskers(points, measure),
-        "line": {"color": colour(number), "dash": dash(number)},
+        "y": [spread.median * metric.label.scale for _, spread in points],
+        "error_y": _error_bars(points, metric),
+        "line": {"color": line_colour(number), "dash": line_dash(number)},
         "hovertemplate": "%{y:.4s}",
     }
 
 
-def _whiskers(points: Sequence[tuple[Any, Spread]], measure: _Measure) -> dict[str, Any]:
-    up = [(spread.highest - spread.median) * measure.scale for _, spread in points]
-    down = [(spread.median - spread.lowest) * measure.scale for _, spread in points]
+def _error_bars(points: Sequence[tuple[Any, Spread]], metric: Metric) -> dict[str, Any]:
+    up = [(spread.highest - spread.median) * metric.label.scale for _, spread in points]
+    down = [(spread.median - spread.lowest) * metric.label.scale for _, spread in points]
     return {
         "type": "data", "symmetric": False, "array": up, "arrayminus": down,
         "visible": any(up + down), "thickness": 1.2,
     }  # fmt: skip
 
 
-def _bar(points: Sequence[tuple[str, Spread]], measure: _Measure) -> Trace:
-    """Bars lie down, so that long names can be read."""
+def _bars(points: Sequence[tuple[str, Spread]], metric: Metric) -> Trace:
+    """Horizontal, so that long names can be read."""
     return {
         "type": "bar",
         "orientation": "h",
-        "x": [spread.median * measure.scale for _, spread in points],
-        "y": [label(name) for name, _ in points],
-        "error_x": _whiskers(points, measure),
-        "marker": {"color": colour(0)},
+        "x": [spread.median * metric.label.scale for _, spread in points],
+        "y": [chart_text(name) for name, _ in points],
+        "error_x": _error_bars(points, metric),
+        "marker": {"color": line_colour(0)},
         "hovertemplate": "%{y}: %{x:.4s}<extra></extra>",
     }
 
 
-def _phases_of(group: Group) -> dict[str, float]:
+def _phase_seconds(group: Group) -> dict[str, float]:
     spent: dict[str, float] = {}
     for result in group.ok:
         for worker in result.workers:
@@ -205,13 +193,18 @@ def _phases_of(group: Group) -> dict[str, float]:
     return spent
 
 
-def _standing(x_title: str, y_title: str, from_zero: bool, x_options: dict[str, Any]) -> Layout:
+def _vertical(x_title: str, y_title: str, from_zero: bool, x_options: dict[str, Any]) -> Layout:
     y_axis = {"title": {"text": y_title}, "rangemode": "tozero" if from_zero else "normal"}
     return {"xaxis": {"title": {"text": x_title}, **x_options}, "yaxis": y_axis}
 
 
-def _lying(x_title: str) -> Layout:
+def _horizontal(x_title: str) -> Layout:
     return {
         "xaxis": {"title": {"text": x_title}, "rangemode": "tozero"},
         "yaxis": {"type": "category", "autorange": "reversed", "automargin": True},
     }
+
+
+def _starts_at_zero(metric: Metric) -> bool:
+    """Axes of times and rates start at 0, so that a doubled value looks doubled; those of loss and accuracy do not."""
+    return metric.kind != "amount"

@@ -1,4 +1,4 @@
-// Draws each figure when it comes into sight, so that a page with many of them opens at once.
+// Draws each chart when it is scrolled into view, so that a page with many charts opens quickly.
 "use strict";
 (function () {
   const touch = matchMedia("(pointer: coarse)").matches;
@@ -6,55 +6,56 @@
   const narrow = () => innerWidth < 600;
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+  // The layout of a view with the colours of the page, in light or dark mode.
   function themed(layout, height) {
     const ink = colour("--ink"), line = colour("--line");
-    const whole = {
+    const full = {
       height: height, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: "x",
       margin: { l: 56, r: 12, t: 20, b: 44 }, font: { size: narrow() ? 10 : 12, color: ink, family: "system-ui, sans-serif" },
-      legend: { orientation: "h", y: 1, yanchor: "bottom", x: 0, traceorder: "normal", uirevision: "kept" },
+      legend: { orientation: "h", y: 1, yanchor: "bottom", x: 0, traceorder: "normal", uirevision: "constant" },
       hoverlabel: { bgcolor: colour("--panel"), bordercolor: line, font: { color: ink } },
       modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("--soft"), activecolor: colour("--accent") },
       dragmode: touch ? false : "zoom",
     };
     for (const [key, value] of Object.entries(layout)) {
-      whole[key] = /^[xy]axis/.test(key)
+      full[key] = /^[xy]axis/.test(key)
         ? { gridcolor: line, linecolor: line, zerolinecolor: line, automargin: true, ...value }
         : value;
     }
-    return whole;
+    return full;
   }
 
-  // On a phone a legend of long names has one line for each, which must not be taken from the figure.
+  // On a narrow screen a legend with long names has one line per name: make the chart higher by as much.
   function legendHeight(traces) {
     const names = traces.filter((trace) => trace.name && trace.showlegend !== false);
     return narrow() && names.length > 4 && names.some((trace) => trace.name.length > 16) ? 18 * names.length : 0;
   }
 
-  function place(plot) {
+  function chartData(plot) {
     const data = document.getElementById(plot.id + "-data");
-    plot.figure = plot.figure || JSON.parse(data.textContent);
-    return plot.figure;
+    plot.chart = plot.chart || JSON.parse(data.textContent);
+    return plot.chart;
   }
 
   function draw(plot, number) {
-    const figure = place(plot), view = figure.views[number];
+    const chart = chartData(plot), view = chart.views[number];
     plot.dataset.view = number;
     const options = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d"] };
-    // Copied, since plotly writes into what it is given.
+    // A copy, because plotly modifies the objects that it draws.
     const copy = JSON.parse(JSON.stringify(view));
-    return Plotly.react(plot, copy.traces, themed(copy.layout, figure.height + legendHeight(copy.traces)), options);
+    return Plotly.react(plot, copy.traces, themed(copy.layout, chart.height + legendHeight(copy.traces)), options);
   }
 
-  const seen = new IntersectionObserver((entries) => {
+  const visible = new IntersectionObserver((entries) => {
     for (const entry of entries) {
       if (entry.isIntersecting) {
-        seen.unobserve(entry.target);
+        visible.unobserve(entry.target);
         draw(entry.target, 0);
       }
     }
   }, { rootMargin: "300px" });
   const plots = [...document.querySelectorAll(".plot")];
-  plots.forEach((plot) => seen.observe(plot));
+  plots.forEach((plot) => visible.observe(plot));
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button[data-view]");
@@ -62,7 +63,7 @@
     const others = button.parentElement.querySelectorAll("button");
     others.forEach((other) => other.setAttribute("aria-pressed", String(other === button)));
     const plot = button.closest("figure").querySelector(".plot");
-    seen.unobserve(plot);
+    visible.unobserve(plot);
     draw(plot, Number(button.dataset.view));
   });
 
@@ -70,20 +71,21 @@
   if (choice) {
     choice.addEventListener("change", () => {
       document.querySelectorAll(".run").forEach((run) => { run.hidden = run.id !== choice.value; });
-      // The contents lead to the figures of the run that is shown; one it has not got leads to its head.
+      // Let the contents link to the charts of the selected run; links to charts that it does not have lead to its top.
       document.querySelectorAll('nav a[href^="#run-"]').forEach((link) => {
         link.dataset.key = link.dataset.key || link.getAttribute("href").replace(/^#run-\d+/, "");
-        const wanted = choice.value + link.dataset.key;
-        link.setAttribute("href", "#" + (document.getElementById(wanted) ? wanted : choice.value));
+        const target = choice.value + link.dataset.key;
+        link.setAttribute("href", "#" + (document.getElementById(target) ? target : choice.value));
       });
     });
   }
 
-  // On paper there is no scrolling.
+  // Before printing, draw the charts that were not scrolled into view yet.
   addEventListener("beforeprint", () => {
-    plots.filter((plot) => !plot.dataset.view && plot.offsetParent).forEach((plot) => { seen.unobserve(plot); draw(plot, 0); });
+    plots.filter((plot) => !plot.dataset.view && plot.offsetParent).forEach((plot) => { visible.unobserve(plot); draw(plot, 0); });
   });
 
+  // Redraw when the system switches between light and dark mode.
   scheme.addEventListener("change", () => {
     plots.filter((plot) => plot.dataset.view).forEach((plot) => draw(plot, Number(plot.dataset.view)));
   });

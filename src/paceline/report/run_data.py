@@ -1,4 +1,4 @@
-"""A stored run as the figures need it: its result, its tables, its clock."""
+"""A stored run as the charts need it: result, tables and start of the training."""
 
 from functools import cached_property
 
@@ -15,7 +15,7 @@ from paceline.store.run import StoredRun
 
 
 class RunData:
-    """What is read from disk is read once, and goes with this object."""
+    """Reads the tables of a run once; they are freed with this object."""
 
     def __init__(self, result: Result, paths: RunPaths) -> None:
         self.result = result
@@ -31,7 +31,7 @@ class RunData:
 
     @cached_property
     def start_s(self) -> float:
-        """When the training began, on the run's clock: 0 in all figures."""
+        """Start of the training on the run's clock; 0 in all charts."""
         return training_start_s(self._stored)
 
     @property
@@ -48,7 +48,7 @@ class RunData:
 
 
 def machine_of(paths: RunPaths) -> Machine | None:
-    """What the first of a run's hosts said it has; None if none ever said anything."""
+    """The machine of the first host that joined; None if none did."""
     for joined in StoredRun(paths).all(JoinedEvent):
         return Machine(cores=joined.cores, memory_mb=joined.memory_bytes / 1e6)
     return None

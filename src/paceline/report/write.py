@@ -1,10 +1,10 @@
-"""A report's files: one for each form asked for."""
+"""Writes the files of a report, one per requested format."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from paceline.errors import SpecError, StoreError, unknown
-from paceline.report.build import build, draw
+from paceline.report.build import build, build_charts
 from paceline.report.export import as_csv, as_json, as_markdown
 from paceline.store.paths import RunPaths, write_whole
 
@@ -12,8 +12,8 @@ FORMATS = ("html", "md", "csv", "json")
 
 
 def write_report(title: str, runs: Sequence[RunPaths], out: Path | None, formats: Sequence[str]) -> list[Path]:
-    """Write each format beside the others: `out` names the file, or the stem of several."""
-    targets = {kind: _target(title, out, kind, alone=len(formats) == 1) for kind in formats}
+    """Write one file per format: `out` is the file name, or that of several without its suffix."""
+    targets = {kind: _target(title, out, kind, only=len(formats) == 1) for kind in formats}
     for target in targets.values():
         _check(target)
     report = build(title, runs)
@@ -21,7 +21,7 @@ def write_report(title: str, runs: Sequence[RunPaths], out: Path | None, formats
         if kind == "html":
             from paceline.report.page import page
 
-            text = page(report, draw(report, runs))
+            text = page(report, build_charts(report, runs))
         elif kind == "md":
             text = as_markdown(report)
         else:
@@ -33,30 +33,30 @@ def write_report(title: str, runs: Sequence[RunPaths], out: Path | None, formats
 def parse_formats(text: str) -> list[str]:
     names = list(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
     if not names:
-        raise SpecError(f"--format is empty: choose from {', '.join(FORMATS)}")
+        raise SpecError(f"--format is empty; choose from {', '.join(FORMATS)}")
     for name in names:
         if name not in FORMATS:
             raise SpecError(unknown("format", name, FORMATS))
     return names
 
 
-def _target(title: str, out: Path | None, kind: str, *, alone: bool) -> Path:
+def _target(title: str, out: Path | None, kind: str, *, only: bool) -> Path:
     if out is None:
         return Path(f"{title}-report.{kind}")
-    return out if alone else out.with_suffix(f".{kind}")
+    return out if only else out.with_suffix(f".{kind}")
 
 
 def _check(target: Path) -> None:
-    """Refuse before any work if the file cannot be there."""
+    """Raise an error before any work if the file cannot be created there."""
     if target.is_dir():
-        raise StoreError(f"{target} is a directory: give a file's name with --out")
+        raise StoreError(f"--out {target} is a directory; give the name of a file")
     if not target.parent.is_dir():
-        raise StoreError(f"there is no directory {target.parent}: make it, or write elsewhere with --out")
+        raise StoreError(f"--out {target}: directory {target.parent} does not exist; create it or choose another")
 
 
 def _write(target: Path, text: str) -> None:
     try:
-        # A name may hold what is no Unicode text; it is shown as a question mark.
+        # A file name may contain bytes that are not valid Unicode; they become question marks.
         write_whole(target, text.encode("utf-8", errors="replace"))
     except OSError as error:
-        raise StoreError(f"cannot write {target}: {error.strerror}; write elsewhere with --out") from None
+        raise StoreError(f"cannot write {target}: {error.strerror}; choose another file with --out") from None

@@ -1,70 +1,70 @@
-"""What a reader must know before believing a comparison."""
+"""What a reader must know before trusting a comparison."""
 
 from collections.abc import Iterator
 
 from paceline.analyze.comparison import Comparison
 from paceline.analyze.metrics import TO_TARGET
 from paceline.analyze.repeats import Group
-from paceline.analyze.sync_async import caused, uneven
-from paceline.terminal.details import NOTABLE_CORES
-
-_ENOUGH_REPEATS = 3
+from paceline.analyze.sync_async import dominant_worker, injected_faults
+from paceline.present.numbers import percent
+from paceline.present.thresholds import BACKGROUND_LOAD_CORES, ENOUGH_REPEATS
 
 
 def caveats(comparison: Comparison) -> list[str]:
     usable = [group for group in comparison.groups if group.ok]
     return [
-        *[f"left out: {result.run}, {why}" for result, why in comparison.left_out],
+        *[f"excluded: {result.run}, {reason}" for result, reason in comparison.excluded],
         *_unpaired(comparison),
         *[
             line
             for group, name in zip(comparison.groups, comparison.names, strict=True)
-            for line in (*_faults(group, name), *_unevenness(group, name), *_missed_target(group, name))
+            for line in (*_faults(group, name), *_dominant_worker(group, name), *_missed_target(group, name))
         ],
         *_shared_machine(comparison),
-        *_busy_machine(usable),
+        *_background_load(usable),
         *(_few_repeats(usable) if comparison.pairs else ()),
     ]
 
 
 def _unpaired(comparison: Comparison) -> Iterator[str]:
-    if comparison.pairs and (alone := comparison.unpaired):
-        yield f"compared with none, having no counterpart: {', '.join(alone)}"
+    if comparison.pairs and comparison.unpaired:
+        yield f"not compared, because there is no baseline for it: {', '.join(comparison.unpaired)}"
 
 
 def _faults(group: Group, name: str) -> Iterator[str]:
-    """What was disturbed on purpose says little about how fast it is."""
-    for what, runs in caused(group).items():
+    for fault, runs in injected_faults(group).items():
         where = "" if runs == len(group.ok) else f" (in {runs} of {len(group.ok)} runs)"
-        yield f"{name} was disturbed on purpose: {what}{where}"
+        yield f"{name}: throughput includes the effect of an injected fault: {fault}{where}"
 
 
-def _unevenness(group: Group, name: str) -> Iterator[str]:
-    """A worker that did most of the work must not go unnoticed."""
-    if found := uneven(group):
+def _dominant_worker(group: Group, name: str) -> Iterator[str]:
+    if found := dominant_worker(group):
         task, share = found
-        yield f"in {name}, {task} made {share:.0%} of the steps"
+        yield f"{name}: {task} made {percent(share)} of the steps"
 
 
 def _missed_target(group: Group, name: str) -> Iterator[str]:
-    reached = len(group.values(TO_TARGET.of))
-    if group.wanted and reached < len(group.ok):
-        yield f"{name} reached {' or '.join(group.wanted)} in {reached} of {len(group.ok)} runs"
+    reached = len(group.values(TO_TARGET.read))
+    if group.requested_targets and reached < len(group.ok):
+        yield f"{name}: {reached} of {len(group.ok)} runs reached {' or '.join(group.requested_targets)}"
 
 
 def _shared_machine(comparison: Comparison) -> Iterator[str]:
     bases = [scaling.base.first for scaling in comparison.scalings]
     kinds = dict.fromkeys(base.hosts_kind for base in bases if base.one_machine and not base.settings.get("cpus"))
     for kind in kinds:
-        yield f"on {kind} all hosts share this machine's cores: that limits what more workers bring"
+        yield f"{kind} hosts share the cores of this machine, which limits the speed-up from more workers"
 
 
-def _busy_machine(groups: list[Group]) -> Iterator[str]:
-    others = max((result.other_cores_mean for group in groups for result in group.ok), default=0.0)
-    if others > NOTABLE_CORES:
-        yield f"other programs used up to {others:.1f} cores of this machine meanwhile: a difference may be theirs"
+def _background_load(groups: list[Group]) -> Iterator[str]:
+    cores = max((result.other_cores_mean for group in groups for result in group.ok), default=0.0)
+    if cores > BACKGROUND_LOAD_CORES:
+        yield f"background load: up to {cores:.1f} cores; it may explain differences"
 
 
 def _few_repeats(groups: list[Group]) -> Iterator[str]:
-    if min(len(group.ok) for group in groups) < _ENOUGH_REPEATS:
-        yield "few repeats tell little: the same command with a larger --repeat and its --name adds some"
+    if min(len(group.ok) for group in groups) < ENOUGH_REPEATS:
+        yield (
+            f"fewer than {ENOUGH_REPEATS} repeats of some configurations: to add repeats, run the same command with "
+            "the sweep's --name and a larger --repeat"
+        )

@@ -1,4 +1,4 @@
-"""One run in full."""
+"""Draws everything about one run."""
 
 from typing import Any
 
@@ -7,93 +7,100 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from paceline.present import numbers
+from paceline.present.bottleneck import bottleneck_location, bottleneck_share, second_cause
+from paceline.present.labels import TIME_BY_PHASE
+from paceline.present.notes import run_notes
 from paceline.spec.experiment import DEFAULTS
-from paceline.store.result import Result, Verdict, WorkerResult
-from paceline.terminal import format as fmt
+from paceline.store.result import Result, WorkerResult
 from paceline.terminal.fault_table import faults_table
 from paceline.terminal.tables import align_right, plain_table, status
 
-NOTABLE_CORES = 0.3
-"""Used by others meanwhile: from here on a reader should know."""
-_SHORT_S = 1.0
-_TOLD_ELSEWHERE = ("record", "sample_hz", "fault")
+_SHOWN_ELSEWHERE = ("record", "sample_hz", "fault")
+"""Settings that are not listed: those of the measurement itself, and faults, which have a table."""
 
 
 def details(result: Result) -> RenderableType:
-    """Everything about one run."""
     faults: list[RenderableType] = [faults_table(result.faults), Text()] if result.faults else []
-    return Stack(_head(result), Text(), _workers(result), Text(), _hosts(result), Text(), *faults, *_closing(result))
+    return Stack(_head(result), Text(), _workers(result), Text(), _hosts(result), Text(), *faults, _closing(result))
 
 
 def _head(result: Result) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim")
-    table.add_column()
     reached = result.reached
-    asked = {k: v for k, v in result.settings.items() if _worth_telling(k, v)}
+    settings = {name: value for name, value in result.settings.items() if _is_notable(name, value)}
     rows: list[tuple[str, RenderableType]] = [
         ("run", f"{result.run}   ({result.started_at})"),
         ("status", status(result, with_reason=True)),
         (
-            "what",
+            "configuration",
             f"{result.title} · {result.engine} · {result.strategy} · layout '{result.layout}' "
-            f"on {result.hosts_kind}{_batch(result)} · seed {result.seed} · repeat {result.repeat}",
+            f"on {result.hosts_kind} hosts{_batch(result)} · seed {result.seed} · repeat {result.repeat}",
         ),
-        ("settings", ", ".join(f"{k} {' '.join(v) if isinstance(v, list) else v}" for k, v in asked.items())),
+        ("settings", ", ".join(f"{k} {' '.join(v) if isinstance(v, list) else v}" for k, v in settings.items())),
         ("data", result.data),
         (
             "time",
-            f"{fmt.seconds(result.train_s)} training, first step after {fmt.seconds(result.first_step_s)}, "
-            f"{fmt.seconds(result.total_s)} in all",
+            f"training {numbers.seconds(result.train_s)}, startup {numbers.seconds(result.first_step_s)}, "
+            f"total {numbers.seconds(result.total_s)}",
         ),
-        ("pace", _pace(result)),
-        ("quality", _quality(result)) if result.batch else ("value", fmt.exact(result.final.value)),
+        ("throughput", _throughput(result)),
+        ("quality", _quality(result)) if result.batch else ("value", numbers.exact(result.final.value)),
         (
-            "reached",
-            f"{reached.rule} after {fmt.seconds(reached.at_s)}, {reached.at_update:,} updates" if reached else "-",
+            "target",
+            f"{reached.rule} reached after {numbers.seconds(reached.at_s)}, {reached.at_update:,} updates"
+            if reached
+            else numbers.MISSING,
         ),
         ("directory", result.dir),
     ]
+    return _labelled(rows)
+
+
+def _labelled(rows: list[tuple[str, RenderableType]]) -> Table:
+    """Two columns: labels and values."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
     for label, value in rows:
         table.add_row(label, Text(value) if isinstance(value, str) else value)
     return table
 
 
-def _worth_telling(setting: str, value: Any) -> bool:
-    """What nobody asked for is noise."""
-    return setting not in _TOLD_ELSEWHERE and value != DEFAULTS.get(setting)
+def _is_notable(setting: str, value: Any) -> bool:
+    """Settings with their default value are left out."""
+    return setting not in _SHOWN_ELSEWHERE and value != DEFAULTS.get(setting)
 
 
 def _batch(result: Result) -> str:
     return f" · batch {result.batch}" if result.batch else ""
 
 
-def _pace(result: Result) -> str:
-    updates = f"{result.updates:,} updates at {fmt.number(result.updates_per_s)}/s"
+def _throughput(result: Result) -> str:
+    updates = f"{numbers.number(result.updates_per_s)} updates/s ({result.updates:,} updates)"
     if not result.batch:
         return updates
-    return f"{updates}, {result.examples:,} examples at {fmt.number(result.examples_per_s)}/s"
+    return f"{updates}, {numbers.number(result.examples_per_s)} examples/s ({result.examples:,} examples)"
 
 
 def _quality(result: Result) -> str:
-    parts = [f"test loss {fmt.loss(result.final.loss)}"]
+    parts = [f"test loss {numbers.loss(result.final.loss)}"]
     if result.final.accuracy is not None:
-        parts.append(f"accuracy {fmt.percent(result.final.accuracy)}")
+        parts.append(f"accuracy {numbers.accuracy(result.final.accuracy)}")
     if result.final.auc is not None:
         parts.append(f"AUC {result.final.auc:.4f}")
     return ", ".join(parts)
 
 
 def _workers(result: Result) -> Table:
-    last = "staleness mean / p95 / max" if result.batch else "fetched MB, per update"
-    table = plain_table("worker", "host", "steps", "where its time went", last)
+    last = "staleness: mean / p95 / max" if result.batch else "fetched (MB): total / per update"
+    table = plain_table("worker", "host", "steps", TIME_BY_PHASE, last)
     align_right(table, "steps")
     for worker in result.workers:
         table.add_row(
             worker.task,
             worker.host,
-            f"{worker.steps:,}" + (f" (+{worker.dropped:,} too late)" if worker.dropped else ""),
-            fmt.phase_shares(worker.phases),
+            f"{worker.steps:,}" + (f" (+{worker.dropped:,} dropped as late)" if worker.dropped else ""),
+            numbers.phase_shares(worker.phases),
             _staleness(worker) if result.batch else _fetched(worker),
         )
     return table
@@ -101,74 +108,52 @@ def _workers(result: Result) -> Table:
 
 def _staleness(worker: WorkerResult) -> str:
     stale = worker.staleness
-    return f"{stale.mean:.2f} / {stale.p95:g} / {stale.max}" if stale else "-"
+    return f"{stale.mean:.2f} / {stale.p95:g} / {stale.max}" if stale else numbers.MISSING
 
 
 def _fetched(worker: WorkerResult) -> str:
-    return f"{fmt.number(worker.fetched_mb)}, {fmt.number(worker.fetched_mb / max(1, worker.steps))}"
+    return f"{numbers.number(worker.fetched_mb)} / {numbers.number(worker.fetched_mb / max(1, worker.steps))}"
 
 
 def _hosts(result: Result) -> Table:
     table = plain_table(
-        "host", "tasks", "cores mean", "cores max", "busiest core", "memory MB", "external in / out MB/s",
-        "loopback MB/s", "disk read / write MB",
+        "host", "tasks", "cores: mean / max", "busiest core", "memory (MB)", "network in / out (MB/s)",
+        "loopback (MB/s)", "disk read / written (MB)",
     )  # fmt: skip
-    align_right(table, "cores mean", "cores max", "busiest core", "memory MB", "loopback MB/s")
+    align_right(table, "busiest core", "memory (MB)", "loopback (MB/s)")
     for host in result.hosts:
         table.add_row(
             host.host,
             " ".join(host.tasks),
-            fmt.number(host.cpu_cores_mean),
-            fmt.number(host.cpu_cores_max),
-            f"{host.busiest_core_max:.0%}",
-            fmt.number(host.memory_mb_max),
-            f"{fmt.number(host.external.rx_mb_s_mean)} / {fmt.number(host.external.tx_mb_s_mean)}",
-            fmt.number(host.loopback.rx_mb_s_mean),
-            f"{fmt.number(host.disk.read_mb)} / {fmt.number(host.disk.write_mb)}",
+            f"{numbers.number(host.cpu_cores_mean)} / {numbers.number(host.cpu_cores_max)}",
+            numbers.percent(host.busiest_core_max),
+            numbers.number(host.memory_mb_max),
+            f"{numbers.number(host.external.rx_mb_s_mean)} / {numbers.number(host.external.tx_mb_s_mean)}",
+            numbers.number(host.loopback.rx_mb_s_mean),
+            f"{numbers.number(host.disk.read_mb)} / {numbers.number(host.disk.write_mb)}",
         )
     return table
 
 
-def _closing(result: Result) -> list[RenderableType]:
+def _closing(result: Result) -> Table:
+    """The bottleneck with evidence and remedies, then incidents and notes."""
     verdict = result.verdict
-    lines: list[RenderableType] = [
-        Text.assemble(("verdict  ", "dim"), (verdict.cause, "bold"), _share(verdict)),
-        *[Text(f"         {line}") for line in verdict.evidence],
-        *_second(verdict),
-        *[Text(f"         try {line}") for line in verdict.remedy],
-    ]  # fmt: skip
-    lines += [Text(f"incident {incident.t_s:.2f} s: {incident.what}", style="red") for incident in result.incidents]
-    lines += [Text(f"note     {note}", style="dim") for note in _notes(result)]
-    return lines
+    share = bottleneck_share(verdict)
+    location = Text.assemble(
+        (bottleneck_location(verdict.cause, verdict.where), "bold"), f" ({share})" if share else ""
+    )  # fmt: skip
+    second = second_cause(verdict)
+    rows: list[tuple[str, RenderableType]] = [
+        ("bottleneck", location),
+        *_rows("evidence", verdict.evidence),
+        *_rows("second cause", [second] if second else []),
+        *_rows("remedy", verdict.remedy),
+        *_rows("incident", [f"{incident.t_s:.2f} s: {incident.what}" for incident in result.incidents], style="red"),
+        *_rows("note", run_notes(result), style="dim"),
+    ]
+    return _labelled(rows)
 
 
-def _second(verdict: Verdict) -> list[Text]:
-    """What would set the pace if the first cause were gone; of something unclear it is told already."""
-    other = verdict.runner_up
-    if other is None or not verdict.where:
-        return []
-    return [Text(f"         next: {other.cause}, {other.share:.0%}: {other.where}")]
-
-
-def _share(verdict: Verdict) -> str:
-    if not verdict.where:
-        return ""
-    return f", {verdict.share:.0%} of the time: {verdict.where} (confidence {verdict.confidence})"
-
-
-def _notes(result: Result) -> list[str]:
-    """What a reader must know before believing the figures."""
-    notes = []
-    if any("machine" in host.scope.get("network", "") for host in result.hosts):
-        notes.append("all hosts share this machine: network figures are the machine's, not a host's")
-    if result.other_cores_mean > NOTABLE_CORES:
-        notes.append(f"other programs used {result.other_cores_mean:.1f} cores of this machine meanwhile")
-    if any(fault.at_s is not None for fault in result.faults):
-        notes.append("it was disturbed on purpose: pace and verdict are those of a disturbed run")
-    if result.traced_steps:
-        notes.append(
-            f"a step is one call of the framework here: its phases are divided as in {result.traced_steps} traces"
-        )
-    if 0 < result.train_s < _SHORT_S:
-        notes.append(f"{result.train_s:.2f} s of training are too short to judge hosts by")
-    return notes
+def _rows(label: str, lines: list[str], style: str = "") -> list[tuple[str, RenderableType]]:
+    """One row per line; only the first has the label."""
+    return [(label if number == 0 else "", Text(line, style=style)) for number, line in enumerate(lines)]

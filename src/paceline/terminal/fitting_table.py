@@ -1,4 +1,4 @@
-"""Tables that are cut into parts where the terminal is too narrow, instead of folding every cell."""
+"""Tables that are split into several below each other where the terminal is too narrow, instead of folding cells."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,10 +10,11 @@ from rich.text import Text
 from paceline.terminal.tables import align_right, plain_table
 
 _GAP = 2
+"""Spaces between two columns."""
 
 
 class Lines:
-    """Sentences, each with its further lines set in under its first."""
+    """Sentences, indented; the continuation lines of a wrapped sentence are indented further."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
@@ -26,16 +27,19 @@ class Lines:
 
 
 class FittingTable:
-    """Labels in the first columns, which every part repeats; then blocks of figures, as many in a part as fit."""
+    """Label columns, which every part of a split table repeats, then blocks of value columns that stay together."""
 
-    def __init__(self, labels: Sequence[str], blocks: Sequence[Sequence[str]], left: Sequence[str] = ()) -> None:
-        """Figures of a block stay together; those in `left` are no numbers."""
-        self._labels, self._blocks, self._left = list(labels), [list(block) for block in blocks], set(left)
-        self._header = [*labels, *[figure for block in blocks for figure in block]]
+    def __init__(
+        self, labels: Sequence[str], blocks: Sequence[Sequence[str]], left_aligned: Sequence[str] = ()
+    ) -> None:
+        """`blocks` are the headings of the value columns; values are right-aligned unless named in `left_aligned`."""
+        self._labels, self._blocks = list(labels), [list(block) for block in blocks]
+        self._left_aligned = set(left_aligned)
+        self._header = [*labels, *[heading for block in blocks for heading in block]]
         self._rows: list[list[str]] = []
 
-    def add(self, labels: Sequence[str], figures: Sequence[str]) -> None:
-        self._rows.append([*labels, *figures])
+    def add(self, labels: Sequence[str], values: Sequence[str]) -> None:
+        self._rows.append([*labels, *values])
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for number, columns in enumerate(self._parts(options.max_width)):
@@ -44,27 +48,28 @@ class FittingTable:
             yield self._table(columns)
 
     def _parts(self, width: int) -> Iterator[list[int]]:
-        """The columns of each part, labels left out."""
+        """The value columns of each part."""
         free = width - sum(self._width(index) for index in range(len(self._labels)))
         part: list[int] = []
-        for block in self._columns_that_say_something():
+        for block in self._non_empty_blocks():
             if part and sum(map(self._width, [*part, *block])) - _GAP > free:
                 yield part
                 part = []
             part += block
         yield part
 
-    def _columns_that_say_something(self) -> Iterator[list[int]]:
+    def _non_empty_blocks(self) -> Iterator[list[int]]:
+        """The columns of each block that have a value in some row."""
         number = len(self._labels)
         for block in self._blocks:
             columns = range(number, number + len(block))
             yield [index for index in columns if any(row[index] not in ("", "-") for row in self._rows)]
             number += len(block)
 
-    def _table(self, figures: list[int]) -> Table:
-        columns = [*range(len(self._labels)), *figures]
+    def _table(self, values: list[int]) -> Table:
+        columns = [*range(len(self._labels)), *values]
         table = plain_table(*[self._header[index] for index in columns])
-        align_right(table, *[self._header[index] for index in figures if self._header[index] not in self._left])
+        align_right(table, *[self._header[index] for index in values if self._header[index] not in self._left_aligned])
         for row in self._rows:
             table.add_row(*[Text(row[index]) for index in columns])
         return table

@@ -1,10 +1,11 @@
-"""A plan as a table: what would run, where, and until when."""
+"""Draws a plan: one row per run with its settings, its tasks on hosts and its stop rules."""
 
 from collections.abc import Sequence
 
 from rich.table import Table
 
 from paceline.plan.place import RunPlan
+from paceline.present.numbers import MISSING
 from paceline.spec.experiment import DEFAULTS, RunSpec
 
 _IN_COLUMNS = {"workload", "size", "engine", "strategy", "layout", "batch", "seed", "hosts", "link", "cpus"}
@@ -13,18 +14,8 @@ _IN_COLUMNS = {"workload", "size", "engine", "strategy", "layout", "batch", "see
 def plan_table(plans: Sequence[RunPlan]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
     for column in (
-        "#",
-        "workload",
-        "engine",
-        "strategy",
-        "hosts",
-        "tasks",
-        "batch",
-        "seed",
-        "repeat",
-        "other",
-        "until",
-    ):
+        "#", "workload", "engine", "strategy", "hosts", "tasks", "batch", "seed", "repeat", "other settings", "until",
+    ):  # fmt: skip
         table.add_column(column)
     for number, plan in enumerate(plans, 1):
         spec = plan.spec
@@ -36,16 +27,17 @@ def plan_table(plans: Sequence[RunPlan]) -> Table:
             spec.strategy,
             " ".join([spec.hosts, *limits]),
             ", ".join(f"{place.task}@{place.host}" for place in plan.places),
-            str(spec.batch) if plan.trains else "-",
+            str(spec.batch) if plan.trains else MISSING,
             str(spec.seed),
             str(spec.repeat),
-            _others(spec) or "-",
+            _other_settings(spec) or MISSING,
             " or ".join(map(str, spec.stop)),
         )
     return table
 
 
-def _others(spec: RunSpec) -> str:
+def _other_settings(spec: RunSpec) -> str:
+    """Those without a column of their own that are not the default."""
     others = {name: getattr(spec, name) for name in DEFAULTS if name not in _IN_COLUMNS}
     plain = [f"{name} {value}" for name, value in others.items() if value != DEFAULTS[name]]
     return " ".join([*plain, *(f"fault '{fault}'" for fault in spec.fault)])

@@ -1,4 +1,4 @@
-"""A table made again, ours beside the report's: for the terminal, as Markdown, as JSON."""
+"""Shows a reproduced table, our values beside the published ones: on the terminal, as Markdown, as JSON."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,130 +8,123 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from paceline import units
+from paceline.present.numbers import MISSING, decimals
 from paceline.recipes.comparison import Cell, Row, TableComparison
 from paceline.recipes.notes import published
-from paceline.recipes.recipe import NONE, Column, PublishedReport, Recipe
+from paceline.recipes.recipe import Column, PublishedReport, Recipe
 from paceline.recipes.reproduction import Reproduction
 from paceline.terminal.tables import plain_table
 
-_LEGEND = "Cells are ours, with the report's in brackets."
+_LEGEND = "Each cell: our value (published value)"
 
 
-def view(one: Reproduction) -> RenderableType:
-    head, rows = grid(one.recipe, one.made)
+def view(reproduction: Reproduction) -> RenderableType:
+    recipe = reproduction.recipe
+    head, rows = grid(recipe, reproduction.table)
     table = plain_table(*head)
-    for column in table.columns[_left_columns(one.recipe) :]:
+    for column in table.columns[len(recipe.keys) :]:
         column.justify = "right"
     for row in rows:
         table.add_row(*map(Text, row))
-    lines = [Text(f"- {line}") for line in (*one.remarks, *one.recipe.notes)]
-    title = Text(f"{one.recipe.name}: {one.recipe.title}", style="bold")
+    lines = [Text(f"- {line}") for line in (*reproduction.notes, *recipe.notes)]
+    title = Text(f"{recipe.name}: {recipe.title}", style="bold")
     return Group(title, Text(_LEGEND, style="dim"), Text(), table, Text(), *lines)
 
 
-def markdown(one: Reproduction) -> str:
-    head, rows = grid(one.recipe, one.made)
-    left = _left_columns(one.recipe)
-    rule = ["---"] * left + ["---:"] * (len(head) - left)
-    also = f" (also {_also(one.recipe)})" if one.recipe.covers else ""
+def markdown(reproduction: Reproduction) -> str:
+    recipe = reproduction.recipe
+    head, rows = grid(recipe, reproduction.table)
+    rule = ["---"] * len(recipe.keys) + ["---:"] * (len(head) - len(recipe.keys))
     return "\n".join(
         [
-            f"### {one.recipe.name}{also}",
+            f"### {recipe.name}{_also(recipe)}",
             "",
-            f"{one.recipe.title}. `paceline reproduce {one.recipe.name}{' --full' if one.full else ''}`",
+            f"{recipe.title}. `paceline reproduce {recipe.name}{' --full' if reproduction.full else ''}`",
             "",
             *(_line(cells) for cells in (head, rule, *rows)),
             "",
-            *(f"- {_escaped(line)}" for line in (*one.remarks, *one.recipe.notes)),
+            *(f"- {_escaped(line)}" for line in (*reproduction.notes, *recipe.notes)),
             "",
         ]
     )
 
 
 def report_heading(name: str, report: PublishedReport) -> str:
-    """What comes before a report's tables, as Markdown."""
+    """The heading above a report's tables, as Markdown."""
     number = name.removeprefix("report")
     return "\n".join(
         [f"## Report {number}: {report.title}", "", f"On {report.machines}. {report.left_out}".strip(), ""]
     )
 
 
-def record(one: Reproduction) -> dict[str, Any]:
-    """For scripts: every row with its keys and both figures."""
+def record(reproduction: Reproduction) -> dict[str, Any]:
+    """The JSON object of a reproduction: every row with its keys, our values and the published ones."""
     return {
-        "recipe": one.recipe.name,
-        "covers": list(one.recipe.names[1:]),
-        "form": "full" if one.full else "small",
-        "runs": list(one.runs),
-        "rows": [_row_record(one.recipe, row) for row in one.made.rows],
-        "claims": [msgspec.to_builtins(tested) for tested in one.made.tested],
-        "remarks": [*one.remarks, *one.recipe.notes],
+        "recipe": reproduction.recipe.name,
+        "covers": list(reproduction.recipe.names[1:]),
+        "form": "full" if reproduction.full else "small",
+        "runs": list(reproduction.runs),
+        "rows": [_row_record(reproduction.recipe, row) for row in reproduction.table.rows],
+        "claims": [msgspec.to_builtins(claim) for claim in reproduction.table.claims],
+        "remarks": [*reproduction.notes, *reproduction.recipe.notes],
     }
 
 
 def recipe_list(recipes: Sequence[Recipe], counts: Sequence[Sequence[int]]) -> Table:
-    """What can be made again, with the number of runs in the small and the full form."""
-    table = plain_table("recipe", "what", "runs", "--full")
+    """All recipes, with the number of runs in the small and the full form."""
+    table = plain_table("recipe", "contents", "runs", "runs with --full")
     for recipe, runs in zip(recipes, counts, strict=True):
-        also = f" (also {_also(recipe)})" if recipe.covers else ""
-        table.add_row(recipe.name, recipe.title + also, *map(str, runs))
+        table.add_row(recipe.name, recipe.title + _also(recipe), *map(str, runs))
     return table
 
 
-def grid(recipe: Recipe, made: TableComparison) -> tuple[list[str], list[list[str]]]:
-    """Head and rows as text, in the shape the report had."""
+def grid(recipe: Recipe, table: TableComparison) -> tuple[list[str], list[list[str]]]:
+    """Header and rows as text, arranged as in the report."""
     if recipe.across is None:
-        head = [key.name for key in recipe.keys] + [figure.name for figure in recipe.figures]
-        return head, [[*row.keys, *_texts(recipe, row)] for row in made.rows]
-    return _turned(recipe, made.rows, recipe.across)
+        head = [key.name for key in recipe.keys] + [column.name for column in recipe.columns]
+        return head, [[*row.keys, *_texts(recipe, row)] for row in table.rows]
+    return _transposed(recipe, table.rows, recipe.across)
 
 
-def _turned(recipe: Recipe, rows: Sequence[Row], across: str) -> tuple[list[str], list[list[str]]]:
-    """One key's values at the head of the columns; a row for each figure of the other keys."""
-    place = [key.name for key in recipe.keys].index(across)
-    values = list(dict.fromkeys(row.keys[place] for row in rows))
+def _transposed(recipe: Recipe, rows: Sequence[Row], across: str) -> tuple[list[str], list[list[str]]]:
+    """With a column for each value of the key `across`, and a row for each published column and other key."""
+    position = [key.name for key in recipe.keys].index(across)
+    values = list(dict.fromkeys(row.keys[position] for row in rows))
     others = [key.name for key in recipe.keys if key.name != across]
     lines: dict[tuple[str, ...], dict[str, str]] = {}
     for row in rows:
-        rest = tuple(word for number, word in enumerate(row.keys) if number != place)
-        for figure, text in zip(recipe.figures, _texts(recipe, row), strict=True):
-            lines.setdefault((*rest, figure.name), {})[row.keys[place]] = text
+        rest = tuple(key for number, key in enumerate(row.keys) if number != position)
+        for column, text in zip(recipe.columns, _texts(recipe, row), strict=True):
+            lines.setdefault((*rest, column.name), {})[row.keys[position]] = text
     head = [*others, across, *values]
-    return head, [[*names, *(cells.get(value, NONE) for value in values)] for names, cells in lines.items()]
-
-
-def _left_columns(recipe: Recipe) -> int:
-    return len(recipe.keys)
+    return head, [[*names, *(cells.get(value, MISSING) for value in values)] for names, cells in lines.items()]
 
 
 def _texts(recipe: Recipe, row: Row) -> list[str]:
-    return [_text(figure, cell) for figure, cell in zip(recipe.figures, row.cells, strict=True)]
+    return [_text(column, cell) for column, cell in zip(recipe.columns, row.cells, strict=True)]
 
 
-def _text(figure: Column, cell: Cell) -> str:
-    if cell.ours is None:
-        ours = NONE
-    else:
-        ours = units.short(cell.ours) if figure.digits is None else f"{cell.ours:,.{figure.digits}f}"
+def _text(column: Column, cell: Cell) -> str:
+    ours = MISSING if cell.ours is None else decimals(cell.ours, column.digits)
     return ours if cell.theirs is None else f"{ours} ({published(cell.theirs)})"
 
 
 def _row_record(recipe: Recipe, row: Row) -> dict[str, Any]:
     return {
-        **{key.name: word for key, word in zip(recipe.keys, row.keys, strict=True)},
+        **{key.name: value for key, value in zip(recipe.keys, row.keys, strict=True)},
         **{
-            figure.name: {"ours": cell.ours, "theirs": cell.theirs}
-            for figure, cell in zip(recipe.figures, row.cells, strict=True)
+            column.name: {"ours": cell.ours, "theirs": cell.theirs}
+            for column, cell in zip(recipe.columns, row.cells, strict=True)
         },
     }
 
 
 def _also(recipe: Recipe) -> str:
-    """`figure3`, `figure2 and figure8` or `figure7 to figure10`."""
-    if len(recipe.covers) < 3:
-        return " and ".join(recipe.covers)
-    return f"{recipe.covers[0]} to {recipe.covers[-1]}"
+    """` (also figure2 and figure8)`, ` (also figure7 to figure10)`, or nothing."""
+    if not recipe.covers:
+        return ""
+    few = len(recipe.covers) < 3
+    return f" (also {' and '.join(recipe.covers) if few else f'{recipe.covers[0]} to {recipe.covers[-1]}'})"
 
 
 def _line(cells: Sequence[str]) -> str:

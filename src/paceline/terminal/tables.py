@@ -1,4 +1,4 @@
-"""What all tables look like."""
+"""The common look of all tables on the terminal."""
 
 from rich.table import Table
 from rich.text import Text

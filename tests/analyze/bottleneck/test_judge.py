@@ -70,7 +70,7 @@ def test_work_that_a_quota_held_up_counts_as_compute_where_it_was() -> None:
     verdict = judge(held(facts(free, slow), "h3", 0.1), ASKED)
     assert (verdict.cause, verdict.where) == ("compute", "w1 on h3")
     assert verdict.evidence[0] == (
-        "12% of the workers' time is computing, 44% other work for which too little of a core was allowed"
+        "the workers spent 12 % of their time computing and 44 % on other work slowed down by the CPU limit"
     )
 
 
@@ -83,9 +83,9 @@ def test_compute_that_hardly_calculates_is_overhead() -> None:
 def test_a_full_link_takes_what_the_exchange_takes() -> None:
     made = facts(worker(compute=1, pull=5, push=4), servers=(server(busy=0.1),), links=(link(0.95), link(0.4, "h2")))
     verdict = judge(made, ASKED)
-    assert (verdict.cause, verdict.where) == ("network", "out of s0")
+    assert (verdict.cause, verdict.where) == ("network", "s0, outbound link")
     assert verdict.share == pytest.approx(0.9)
-    assert "95%" in verdict.evidence[0]
+    assert "95 % of its capacity" in verdict.evidence[0]
 
 
 def test_a_link_that_is_full_a_third_of_the_time_explains_a_third() -> None:
@@ -112,7 +112,7 @@ def test_a_straggler_held_to_a_share_of_a_core_is_told_so() -> None:
     verdict = judge(held(facts(quick, slow, synchronous=True), "h3", 0.1), held_back)
     assert verdict.cause == "straggler"
     assert any("0.10 of the 0.1 cores" in line for line in verdict.evidence)
-    assert "give every host the same" in verdict.remedy[0]
+    assert "allow every host the same number of cores" in verdict.remedy[0]
 
 
 def test_waiting_without_anyone_to_blame_is_the_barrier() -> None:
@@ -131,7 +131,7 @@ def test_a_slow_exchange_with_a_full_link_is_no_straggler() -> None:
 def test_tasks_that_wait_for_cores_that_are_full_fight_for_them() -> None:
     workers = [worker(number, compute=10, starved=0.6) for number in range(3)]
     verdict = judge(facts(*workers, machine_cores=1), ASKED)
-    assert (verdict.cause, verdict.where) == ("contention", "the machine's 1 cores")
+    assert (verdict.cause, verdict.where) == ("contention", "the machine's 1 core")
     assert "--layout 'p w'" in verdict.remedy[0]
     # With cores free they were only slow to wake.
     assert judge(facts(*workers, machine_cores=8), ASKED).cause == "compute"
@@ -140,7 +140,7 @@ def test_tasks_that_wait_for_cores_that_are_full_fight_for_them() -> None:
 def test_an_asynchronous_worker_that_makes_most_updates_is_an_imbalance() -> None:
     verdict = judge(facts(worker(0, steps=900, compute=5, push=5), worker(1, steps=100, compute=5, push=5)), ASKED)
     assert (verdict.cause, verdict.where) == ("imbalance", "w0 on h2")
-    assert "90%" in verdict.evidence[0]
+    assert "90 %" in verdict.evidence[0]
 
 
 def test_servers_of_unequal_load_are_an_imbalance_with_the_guilty_parameter() -> None:

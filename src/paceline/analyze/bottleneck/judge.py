@@ -5,6 +5,7 @@ from typing import Literal
 from paceline.analyze.bottleneck.facts import Facts
 from paceline.analyze.bottleneck.remedies import Asked, remedies
 from paceline.analyze.bottleneck.suspects import Suspect, suspects
+from paceline.present.numbers import percent
 from paceline.store.result import Suspect as SecondCause
 from paceline.store.result import Verdict
 
@@ -35,17 +36,17 @@ def judge(facts: Facts, configuration: Asked) -> Verdict:
 
 def _why_not_clear(facts: Facts, first: Suspect, second: Suspect | None) -> str:
     if facts.coverage < 0.5:
-        return f"only {facts.coverage:.0%} of the workers' time is recorded"
+        return f"only {percent(facts.coverage)} of the workers' time was recorded"
     if first.share < MIN_SHARE:
-        return f"nothing takes more than {first.share:.0%} of the time"
+        return f"no cause accounts for more than {percent(first.share)} of the time"
     if second and first.cause != "startup" and first.share - second.share < MIN_MARGIN:
-        return f"{first.cause} and {second.cause} take as much of the time as each other"
+        return f"{first.cause} and {second.cause} account for about the same share of the time"
     return ""
 
 
 def _evidence_of_both(first: Suspect, second: Suspect | None) -> list[str]:
     return [
-        f"{suspect.cause} {suspect.share:.0%}, {suspect.where}: {suspect.evidence[0]}"
+        f"{suspect.cause} {percent(suspect.share)}, {suspect.where}: {suspect.evidence[0]}"
         for suspect in (first, second)
         if suspect
     ]

@@ -1,4 +1,4 @@
-"""What to change, as commands: each differs from the run that was judged in the one thing that may help."""
+"""What to change against a bottleneck: a sentence and the command of the same run with that one change."""
 
 import re
 import shlex
@@ -19,11 +19,12 @@ _FLAGS = (
 )  # fmt: skip
 _SETTINGS = ("lr", "momentum", "threads", "transport", "eval_examples", "trace_every")
 _LARGER = 4
+"""Factor for a larger batch, link rate or CPU share: large enough that its effect exceeds the noise."""
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the run was told to do."""
+    """What the run was asked to do."""
 
     spec: RunSpec
     layout: str
@@ -41,7 +42,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return self.layout.split()
 
     def command(self, **changes: Any) -> str:
-        """The command for the same run with something else."""
+        """The command of the same run with some settings changed."""
         spec = {**msgspec.structs.asdict(self.spec), "layout": self.layout, **changes}
         parts = ["paceline", "run", self.spec.workload]
         for name in _FLAGS:
@@ -84,8 +85,8 @@ def asked_of(header: RunHeader) -> Asked:
 
 
 def remedies(suspect: Suspect, asked: Asked) -> list[str]:
-    """The best first; each says what it does, then how."""
-    return [f"{what}: {how}" if how else what for what, how in _of(suspect, asked)]
+    """Most promising first; each is an advice and, where one setting does it, the command."""
+    return [f"{advice}; command: {command}" if command else advice for advice, command in _of(suspect, asked)]
 
 
 def _of(suspect: Suspect, asked: Asked) -> Iterator[tuple[str, str]]:
@@ -95,15 +96,15 @@ def _of(suspect: Suspect, asked: Asked) -> Iterator[tuple[str, str]]:
                 yield _more_cpus(asked)
             yield from _one_more_worker(asked)
             if asked.crowded:
-                yield "or run on more or faster cores: communication is not what holds this back", ""
+                yield "use more or faster cores: communication is not the bottleneck", ""
         case "network":
             yield from _less_to_send(asked)
             link = asked.spec.link
-            yield "or a faster link", asked.command(link=_times(link)) if link else ""
+            yield "use a faster link", asked.command(link=_times(link)) if link else ""
         case "server":
             if suspect.because == "quota":
                 yield _more_cpus(asked)
-            yield "share the parameters out over more servers", asked.command(layout=_a_server_each(asked))
+            yield "distribute the parameters over more servers", asked.command(layout=_a_server_each(asked))
             yield from _larger_batch(asked)
         case "straggler":
             if suspect.because == "quota":
@@ -115,13 +116,13 @@ def _of(suspect: Suspect, asked: Asked) -> Iterator[tuple[str, str]]:
         case "imbalance":
             yield from _balance(suspect, asked)
         case "input":
-            yield "make reading the examples faster, or read them ahead in a thread of your own", ""
+            yield "speed up data loading, or prefetch batches in a separate thread", ""
         case "overhead":
             yield from _larger_batch(asked)
         case "contention":
             yield from _less_crowded(suspect, asked)
         case "startup":
-            yield "train for longer, so that starting is a small part of it", asked.command(stop=_longer(asked))
+            yield "train longer, so that startup is a small part of the total time", asked.command(stop=_longer(asked))
         case "evaluation":
             every = (asked.spec.eval_every or 100) * 10
             yield "evaluate less often", asked.command(eval_every=every)
@@ -133,11 +134,12 @@ def _of(suspect: Suspect, asked: Asked) -> Iterator[tuple[str, str]]:
 def _less_to_send(asked: Asked) -> Iterator[tuple[str, str]]:
     spec = asked.spec
     if not asked.trains:
-        yield "have together what is used together", asked.command(size="colocated")
+        yield "place the blocks that are multiplied on the same host", asked.command(size="colocated")
     elif spec.workload == "sparse-logreg" and spec.size == "dense":
-        yield "move only the weights that a batch touches", asked.command(size="sparse")
+        yield "transfer only the weights that a batch uses", asked.command(size="sparse")
     elif asked.strategy.has_servers and asked.layout.count("p") < len(asked.words):
-        yield "a server on every host, so that no link carries it all", asked.command(layout=_a_server_each(asked))
+        advice = "run a parameter server on every host, to spread the traffic over all links"
+        yield advice, asked.command(layout=_a_server_each(asked))
     if asked.trains:
         yield from _larger_batch(asked)
 
@@ -145,60 +147,63 @@ def _less_to_send(asked: Asked) -> Iterator[tuple[str, str]]:
 def _larger_batch(asked: Asked) -> Iterator[tuple[str, str]]:
     if asked.trains:
         batch = asked.spec.batch * _LARGER
-        yield "more examples a step, so that there are fewer steps to pay for", asked.command(batch=batch)
+        yield "use a larger batch: less communication per example", asked.command(batch=batch)
     else:
-        yield "larger blocks, so that there are fewer of them to move", ""
+        yield "use larger blocks: fewer transfers", ""
 
 
 def _no_waiting(asked: Asked) -> Iterator[tuple[str, str]]:
     if not asked.trains:
-        yield "give all hosts the same to do", ""
+        yield "give every host the same amount of work", ""
     elif command := asked.with_strategy(asked.strategy.asynchronous_counterpart):
-        yield "let workers not wait for each other", command
+        yield "try asynchronous updates", command
 
 
 def _balance(suspect: Suspect, asked: Asked) -> Iterator[tuple[str, str]]:
     if suspect.because == "servers":
         for engine in asked.evenly_splitting_engines[:1]:
-            yield f"cut the parameters evenly over the servers, as engine {engine} does", asked.command(engine=engine)
-        yield "or one server", asked.command(layout=asked.layout_with(servers=1))
+            advice = f"use engine {engine}, which splits the parameters evenly over the servers"
+            yield advice, asked.command(engine=engine)
+        yield "use one parameter server", asked.command(layout=asked.layout_with(servers=1))
         return
     if suspect.because == "quota":
         yield _even_cpus(asked)
     if suspect.because in ("contention", "exchange"):
         words = [word.replace("p", "") for word in asked.words]
-        yield "a host of its own for the server", asked.command(layout=" ".join(["p", *(w for w in words if w)]))
+        layout = " ".join(["p", *(word for word in words if word)])
+        yield "put the parameter server on a separate host", asked.command(layout=layout)
     if command := asked.with_strategy(asked.strategy.synchronous_counterpart):
-        yield "let every update be the mean of all workers", command
+        yield "try synchronous updates, in which every worker has the same share", command
 
 
 def _less_crowded(suspect: Suspect, asked: Asked) -> Iterator[tuple[str, str]]:
     if suspect.because == "others":
-        yield "other programs use the machine's cores: end them, or wait", ""
+        yield "stop the other programs on this machine, or run again when it is idle", ""
         return
     if asked.layout.count("w") > 1:
-        yield "fewer workers on these cores", asked.command(layout=_one_worker_less(asked))
+        yield "use fewer workers on these cores", asked.command(layout=_one_worker_less(asked))
     if not suspect.where.startswith("the machine") and any(len(word) > 1 for word in asked.words):
-        yield "a host for each task", asked.command(layout=" ".join(letter for word in asked.words for letter in word))
-    yield "or more cores", ""
+        layout = " ".join(letter for word in asked.words for letter in word)
+        yield "put each task on a separate host", asked.command(layout=layout)
+    yield "use more cores", ""
 
 
 def _one_more_worker(asked: Asked) -> Iterator[tuple[str, str]]:
     if not asked.strategy.single_worker:
-        yield "one more worker", asked.command(layout=f"{asked.layout} w")
+        yield "add a worker", asked.command(layout=f"{asked.layout} w")
     elif several := asked.alternatives.get(asked.strategy.multi_worker_counterpart or ""):
         layout = "pw w" if several.has_servers else "w w"
-        yield "share the work among two", asked.command(strategy=several.name, layout=layout)
+        yield "split the work between two workers", asked.command(strategy=several.name, layout=layout)
 
 
 def _more_cpus(asked: Asked) -> tuple[str, str]:
-    return "let the hosts use more cores", asked.command(cpus=_times(str(asked.spec.cpus)))
+    return "allow the hosts more cores", asked.command(cpus=_times(str(asked.spec.cpus)))
 
 
 def _even_cpus(asked: Asked) -> tuple[str, str]:
     shares = [word for word in str(asked.spec.cpus).split() if word != "-"]
     best = max(shares, key=float, default="1")
-    return "give every host the same", asked.command(cpus=best)
+    return "allow every host the same number of cores", asked.command(cpus=best)
 
 
 def _a_server_each(asked: Asked) -> str:
@@ -211,7 +216,7 @@ def _one_worker_less(asked: Asked) -> str:
 
 
 def _longer(asked: Asked) -> list[str]:
-    """The same rules, ten times as far where they count."""
+    """The stop rules with steps, epochs and seconds multiplied by ten."""
     longer = []
     for rule in asked.spec.stop:
         kind, _, number = str(rule).partition("=")
@@ -220,11 +225,11 @@ def _longer(asked: Asked) -> list[str]:
 
 
 def _times(quantities: str) -> str:
-    """`100mbit -` -> `400mbit -`."""
+    """Multiplies every number by 4: `100mbit -` -> `400mbit -`."""
     return _NUMBER.sub(lambda found: f"{float(found[0]) * _LARGER:g}", quantities)
 
 
 def _ten_times(every: str) -> str:
-    """Of updates or a time."""
+    """`500` -> `5000`, `30s` -> `300s`."""
     interval = Interval.parse(every)
     return f"{10 * interval.value:g}{'s' if interval.unit == 'seconds' else ''}"

@@ -1,4 +1,4 @@
-"""Who may have set the pace: a function for each cause, which says how much of the time is its doing, and why."""
+"""Candidates for the bottleneck: one function per cause computes its share of the workers' time, with evidence."""
 
 from collections.abc import Iterator
 from statistics import mean, median
@@ -14,14 +14,18 @@ from paceline.analyze.bottleneck.time_account import (
     time_account,
     with_own_limits,
 )
+from paceline.present.numbers import count, milliseconds, percent
 
 STANDS_OUT = 1.25
-"""Equal workers on one busy machine differ by up to a fifth."""
+"""A straggler's step takes this many times as long as the others'. Equal workers on a busy machine differ by 20 %."""
 UNEQUAL = 1.5
-"""A worker that makes so many times its fair share of updates, or a server that has so many times its share of work."""
+"""A worker or server is overloaded if it makes this many times its even share of the updates or of the work."""
 EXPLAINS = 0.5
-"""A link or server that is busy this much of the time explains why exchanging with it takes long."""
+"""A link or server that is busy for this share of the time explains slow pulls and pushes."""
+_DIRECTIONS = {"out of": "outbound", "into": "inbound"}
+"""By the direction of `LinkFacts`."""
 FEW_STEPS = 50
+"""With fewer steps, startup may be the bottleneck of a run."""
 
 
 class Suspect(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,15 +34,15 @@ class Suspect(msgspec.Struct, frozen=True, kw_only=True):
     share: float
     evidence: tuple[str, ...] = ()
     because: str = ""
-    """What made it so, where a remedy depends on it."""
+    """Why, where the remedy depends on it: `quota`, `others`, `servers`, `contention`, `exchange`, `messages`."""
 
 
 def suspects(facts: Facts) -> list[Suspect]:
-    """All, the worst first."""
+    """All candidates with a share above 0, the largest share first."""
     straggler = _straggler(facts)
     imbalance = _uneven_workers(facts)
     shares = time_account(facts, wait_for_one=_wait_for(facts, straggler))
-    # What a slow worker is longer at than the others is its own doing, not that there is much to do.
+    # Time that one slow worker needs beyond the others is blamed on that worker, not on the phase it is slow in.
     excused = max((one.share for one in (straggler, imbalance) if one), default=0.0)
     shares = msgspec.structs.replace(
         shares,
@@ -51,9 +55,9 @@ def suspects(facts: Facts) -> list[Suspect]:
         _contention(facts, shares),
         _overhead(facts, shares),
         _barrier(facts, shares),
-        *_beside(facts, shares),
+        *_outside_steps(facts, shares),
     ]
-    # Where there was hardly any training, what its steps were like is the lesser question.
+    # If startup took longer than training, it comes first: the shares within steps matter less.
     return sorted((one for one in found if one.share > 0), key=lambda one: (one.cause != "startup", -one.share))
 
 
@@ -74,8 +78,9 @@ def _straggler(facts: Facts) -> Suspect | None:
         where=f"{slowest.task} on {slowest.host}",
         share=(mine - others) / whole,
         evidence=(
-            f"{slowest.task} needs {_ms(mine)} for a step, the others {_ms(others)} ({mine / max(others, 1e-9):.1f} ×)",
-            *([f"it is the last one in {last:.0%} of the steps"] if last is not None else []),
+            f"a step takes {milliseconds(mine)} on {slowest.task}, {milliseconds(others)} on the others "
+            f"({mine / max(others, 1e-9):.1f}×)",
+            *([f"{slowest.task} was the last worker in {percent(last)} of the steps"] if last is not None else []),
             why,
         ),
         because=because,
@@ -97,8 +102,9 @@ def _uneven_workers(facts: Facts) -> Suspect | None:
         where=f"{most.task} on {most.host}",
         share=1 - fair / most.steps,
         evidence=(
-            f"{most.task} made {most.steps / made:.0%} of the updates, an even share is {1 / len(facts.workers):.0%}",
-            f"{least.task} on {least.host} made {least.steps / made:.0%}",
+            f"{most.task} made {percent(most.steps / made)} of the updates; an even share is "
+            f"{percent(1 / len(facts.workers))}",
+            f"{least.task} on {least.host} made {percent(least.steps / made)}",
             why,
         ),
         because=because,
@@ -113,8 +119,8 @@ def _startup(facts: Facts) -> Suspect | None:
         where="the whole run",
         share=facts.startup_s / max(facts.total_s, facts.startup_s, 1e-9),
         evidence=(
-            f"{facts.startup_s:.1f} s until every worker had made its first step, {facts.seconds:.2f} s of training",
-            f"the slowest worker made {facts.steps} steps",
+            f"startup (until every worker's first step) took {facts.startup_s:.1f} s, training {facts.seconds:.2f} s",
+            f"the worker with the fewest steps made {facts.steps}",
         ),
     )
 
@@ -126,12 +132,12 @@ def _exchange(facts: Facts, shares: TimeAccount) -> Iterator[Suspect]:
             facts,
             Suspect(
                 cause="network",
-                where=f"{link.way} {link.host}",
+                where=f"{link.host}, {_DIRECTIONS[link.way]} link",
                 share=shares.by_link,
                 evidence=(
-                    f"{link.mb_s:.2f} of {link.capacity_mb_s:.2f} MB/s go {link.way} {link.host}: "
-                    f"{link.full:.0%} of what the link can carry ({link.known_from})",
-                    _exchanging(facts),
+                    f"the {_DIRECTIONS[link.way]} link of {link.host} carried {link.mb_s:.2f} of "
+                    f"{link.capacity_mb_s:.2f} MB/s: {percent(link.full)} of its capacity ({link.known_from})",
+                    _phase_evidence(facts),
                 ),
             ),
             _holds_most(facts, link.host),
@@ -145,9 +151,9 @@ def _exchange(facts: Facts, shares: TimeAccount) -> Iterator[Suspect]:
                 where=f"{server.task} on {server.host}",
                 share=shares.by_server,
                 evidence=(
-                    f"{server.task} is busy {server.busy:.0%} of the time, on {server.use.cpu_cores:.2f} cores",
+                    f"{server.task} was busy {percent(server.busy)} of the time, with {server.use.cpu_cores:.2f} cores",
                     *_quota(facts, server.host),
-                    _exchanging(facts),
+                    _phase_evidence(facts),
                 ),
                 because="quota" if facts.host(server.host).is_full else "",
             ),
@@ -156,19 +162,19 @@ def _exchange(facts: Facts, shares: TimeAccount) -> Iterator[Suspect]:
 
 
 def _blame_servers(facts: Facts, suspect: Suspect, uneven: bool) -> Suspect:
-    """The same share, but put down to how the parameters are spread over the servers."""
+    """If the servers are unevenly loaded, the same share with `imbalance` as its cause."""
     if not uneven:
         return suspect
     server = max(facts.servers, key=lambda one: (one.busy, sum(one.holds.values())))
-    guilty = max(server.holds, key=lambda name: server.holds[name], default="?")
-    loads = ", ".join(f"{one.task} {one.busy:.0%}" for one in facts.servers)
+    largest = max(server.holds, key=lambda name: server.holds[name], default="?")
+    loads = ", ".join(f"{one.task} {percent(one.busy)}" for one in facts.servers)
     return Suspect(
         cause="imbalance",
         where=f"{server.task} on {server.host}",
         share=suspect.share,
         evidence=(
-            f"the servers are unequally busy: {loads}",
-            f"{server.task} holds most of {guilty} ({server.holds.get(guilty, 0):,} values)",
+            f"the parameter servers are unevenly busy: {loads}",
+            f"{server.task} stores most of parameter {largest} ({server.holds.get(largest, 0):,} values)",
             *suspect.evidence,
         ),
         because="servers",
@@ -183,7 +189,7 @@ def _uneven_servers(facts: Facts) -> bool:
 
 
 def _holds_most(facts: Facts, host: str) -> bool:
-    """Whether this host's servers keep so much more of the parameters than others that its link must be the fullest."""
+    """Whether the servers of this host store so many of the parameters that its link must be the fullest."""
     held = [sum(server.holds.values()) for server in facts.servers]
     here = [sum(server.holds.values()) for server in facts.servers if server.host == host]
     return len(held) > 1 and bool(here) and max(here) >= UNEQUAL * mean(held)
@@ -194,15 +200,15 @@ def _compute(facts: Facts, shares: TimeAccount) -> Suspect:
     worker = max(limited.workers, key=lambda one: one.phases.compute)
     total = facts.phases.total or 1
     held_up = (limited.phases.compute - facts.phases.compute) / total
-    cores = ", ".join(f"{one.task} {one.use.cpu_cores:.2f} on {one.threads}" for one in facts.workers[:4])
+    cores = ", ".join(f"{one.task} {one.use.cpu_cores:.2f}/{one.threads}" for one in facts.workers[:4])
     return Suspect(
         cause="compute",
         where=f"{worker.task} on {worker.host}",
         share=shares.compute,
         evidence=(
-            f"{facts.phases.compute / total:.0%} of the workers' time is computing"
-            + (f", {held_up:.0%} other work for which too little of a core was allowed" if held_up >= 0.01 else ""),
-            f"cores used, and threads to use them: {cores}",
+            f"the workers spent {percent(facts.phases.compute / total)} of their time computing"
+            + (f" and {percent(held_up)} on other work slowed down by the CPU limit" if held_up >= 0.01 else ""),
+            f"cores used / threads: {cores}",
             *_quota(facts, worker.host),
         ),
         because="quota" if is_its_own_limit(facts.host(worker.host)) else "",
@@ -216,18 +222,18 @@ def _contention(facts: Facts, shares: TimeAccount) -> Suspect:
     if full:
         host = max(full, key=lambda one: len(one.tasks))
         where = f"{host.host} ({', '.join(host.tasks)})"
-        used = f"tasks of {host.host} used {host.cpu_cores:.2f} of the {host.cpus:g} cores they may use"
+        used = f"the tasks of {host.host} used {host.cpu_cores:.2f} of the {host.cpus:g} cores allowed"
     else:
         cores = facts.machine_cores
-        where = f"the machine's {cores} cores" if cores else worst.host
+        where = f"the machine's {count(cores, 'core')}" if cores else worst.host
         used = f"{len(tasks)} tasks used {sum(task.use.cpu_cores for task in tasks):.2f} cores"
-        used += f", other programs {facts.other_cores:.2f}" if facts.other_cores >= 0.1 else ""
-    waits = ", ".join(f"{task.task} {task.use.starved:.0%}" for task in tasks[:6])
+        used += f"; background load: {facts.other_cores:.2f} cores" if facts.other_cores >= 0.1 else ""
+    waits = ", ".join(f"{task.task} {percent(task.use.starved)}" for task in tasks[:6])
     return Suspect(
         cause="contention",
         where=where,
         share=shares.starved,
-        evidence=(f"ready to run, but without a core: {waits} of the time", used),
+        evidence=(f"waiting for a CPU core: {waits} of the time", used),
         because="others" if facts.other_cores >= max(0.5, sum(task.use.cpu_cores for task in tasks)) else "",
     )
 
@@ -235,11 +241,12 @@ def _contention(facts: Facts, shares: TimeAccount) -> Suspect:
 def _overhead(facts: Facts, shares: TimeAccount) -> Suspect:
     worker = max(facts.workers, key=lambda one: one.phases.own)
     steps = max(1, sum(one.steps for one in facts.workers))
-    evidence = [f"a step takes {_ms(facts.phases.total / steps)}"]
+    evidence = [f"a step takes {milliseconds(facts.phases.total / steps)}"]
     if facts.arithmetic_s is not None:
-        evidence.append(f"its arithmetic would take {_ms(facts.arithmetic_s)} at the speed of plain matrix products")
+        arithmetic = milliseconds(facts.arithmetic_s)
+        evidence.append(f"its arithmetic needs {arithmetic} at the measured matrix-multiplication speed")
     if shares.messages > 0.05:
-        evidence.append(f"messages take {shares.messages:.0%} of the time, with no link and no server full")
+        evidence.append(f"messages take {percent(shares.messages)} of the time although no link or server is saturated")
     return Suspect(
         cause="overhead",
         where=f"{worker.task} on {worker.host}",
@@ -250,49 +257,55 @@ def _overhead(facts: Facts, shares: TimeAccount) -> Suspect:
 
 
 def _barrier(facts: Facts, shares: TimeAccount) -> Suspect:
-    last = ", ".join(f"{task} {share:.0%}" for task, share in facts.last.items())
-    waits = ", ".join(f"{one.task} {one.phases.wait / (one.phases.total or 1):.0%}" for one in facts.workers[:6])
+    last = ", ".join(f"{task} {percent(share)}" for task, share in facts.last.items())
+    waits = ", ".join(f"{one.task} {percent(one.phases.wait / (one.phases.total or 1))}" for one in facts.workers[:6])
     return Suspect(
         cause="barrier",
         where="all workers",
         share=shares.wait,
-        evidence=(f"waiting for the others: {waits}", *([f"last in a step: {last}"] if last else [])),
+        evidence=(
+            f"waiting for other workers: {waits} of the time",
+            *([f"last worker to finish a step: {last} of the steps"] if last else []),
+        ),
     )
 
 
-def _beside(facts: Facts, shares: TimeAccount) -> Iterator[Suspect]:
-    """What is not the step's own work."""
+def _outside_steps(facts: Facts, shares: TimeAccount) -> Iterator[Suspect]:
+    """Data loading, evaluation and checkpoints."""
     for cause, phase, share in (
         ("input", "data", shares.data),
         ("evaluation", "eval", shares.eval),
         ("checkpoint", "checkpoint", shares.checkpoint),
     ):
         worker = max(facts.workers, key=lambda one, phase=phase: getattr(one.phases, phase))  # type: ignore[misc]
-        a_step = getattr(worker.phases, phase) / max(1, worker.steps)
+        per_step = getattr(worker.phases, phase) / max(1, worker.steps)
+        whole = worker.phases.total / max(1, worker.steps)
         yield Suspect(
             cause=cause,
             where=f"{worker.task} on {worker.host}",
             share=share,
-            evidence=(f"{_ms(a_step)} of {_ms(worker.phases.total / max(1, worker.steps))} a step, at {worker.task}",),
+            evidence=(
+                f"{cause} takes {milliseconds(per_step)} of the {milliseconds(whole)} per step on {worker.task}",
+            ),
         )
 
 
 def _wait_for(facts: Facts, straggler: Suspect | None) -> float:
-    """The share of all workers' time that others spend waiting for the straggler."""
+    """The share of all workers' time that is spent waiting for the straggler."""
     if straggler is None:
         return 0.0
     return min(straggler.share, facts.phases.wait / (facts.phases.total or 1.0))
 
 
 def _explained(facts: Facts, phase: str) -> bool:
-    """Whether a slow exchange is a full link's or a busy server's doing."""
+    """Whether a busy link or server explains that the worker is slow in this phase."""
     link, server = fullest(facts), busiest(facts)
     most = max(link.full if link else 0.0, server.busy if server else 0.0)
     return phase in ("pull", "push") and most >= EXPLAINS
 
 
 def _phase_lost(facts: Facts, worker: WorkerFacts) -> str:
-    """The phase in which a worker spends most beyond the others, a step."""
+    """The phase in which a worker spends the most time per step beyond the mean of the others."""
     others = [one for one in facts.workers if one is not worker]
 
     def beyond(phase: str) -> float:
@@ -307,27 +320,23 @@ def _why_slow(facts: Facts, worker: WorkerFacts, phase: str) -> tuple[str, str]:
     if host.is_full:
         return "quota", _quota(facts, worker.host)[0]
     if worker.use.starved >= 0.2:
-        return "contention", f"{worker.task} was ready to run, but without a core, {worker.use.starved:.0%} of the time"
+        return "contention", f"{worker.task} waited for a CPU core {percent(worker.use.starved)} of the time"
     if phase in ("pull", "push"):
-        return "exchange", f"it loses most in {phase}: its way to the others is longer"
-    return phase, f"it loses most in {phase}"
+        return "exchange", f"{worker.task} loses most time in {phase}: its connection to the others is slower"
+    return phase, f"{worker.task} loses most time in {phase}"
 
 
 def _quota(facts: Facts, host: str) -> list[str]:
     found = facts.host(host)
     if found.cpus is None:
         return []
-    return [f"tasks of {host} used {found.cpu_cores:.2f} of the {found.cpus:g} cores they may use"]
+    return [f"the tasks of {host} used {found.cpu_cores:.2f} of the {found.cpus:g} cores allowed"]
 
 
-def _exchanging(facts: Facts) -> str:
+def _phase_evidence(facts: Facts) -> str:
     phases: Phases = facts.phases
     total = phases.total or 1.0
     return (
-        f"of the workers' time: pull {phases.pull / total:.0%}, push {phases.push / total:.0%}, "
-        f"wait {phases.wait / total:.0%}, compute {phases.compute / total:.0%}"
+        f"worker time: pull {percent(phases.pull / total)}, push {percent(phases.push / total)}, "
+        f"wait {percent(phases.wait / total)}, compute {percent(phases.compute / total)}"
     )
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms"

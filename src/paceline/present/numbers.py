@@ -1,0 +1,81 @@
+"""Formats numbers for people, the same way in tables, sentences and charts. A missing value is shown as `-`."""
+
+from collections.abc import Mapping
+
+from paceline.present.thresholds import SMALLEST_PHASE_SHARE, SMALLEST_TRAFFIC_MB_S
+
+MISSING = "-"
+
+
+def number(value: float | None) -> str:
+    """Three significant digits, with a comma between thousands."""
+    if value is None or value != value:
+        return MISSING
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    if abs(value) >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if abs(value) >= 0.1 or value == 0 else f"{value:.3g}"
+
+
+def decimals(value: float, digits: int | None) -> str:
+    """`digits` digits after the decimal point; three significant digits if `digits` is None."""
+    return number(value) if digits is None else f"{value:,.{digits}f}"
+
+
+def seconds(value: float | None) -> str:
+    return MISSING if value is None else f"{number(value)} s"
+
+
+def milliseconds(seconds_: float) -> str:
+    return f"{seconds_ * 1e3:.3g} ms"
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """0.79 -> `79 %`."""
+    return MISSING if share is None else f"{share * 100:,.{digits}f} %"
+
+
+def accuracy(share: float | None) -> str:
+    return percent(share, digits=2)
+
+
+def loss(value: float | None) -> str:
+    return MISSING if value is None else f"{value:.4f}" if abs(value) < 1e4 else f"{value:.3g}"
+
+
+def batch(value: int) -> str:
+    """0 is the batch of a workload that trains nothing."""
+    return str(value) if value else MISSING
+
+
+def exact(value: float | None) -> str:
+    """Ten significant digits, for values that readers compare digit by digit."""
+    return MISSING if value is None else f"{value:,.10g}"
+
+
+def traffic(mb_s: float) -> str:
+    return number(mb_s) if mb_s >= SMALLEST_TRAFFIC_MB_S else MISSING
+
+
+def count(amount: int, noun: str) -> str:
+    """`1 run`, `3 runs`."""
+    return f"{amount:,} {noun}" + ("" if amount == 1 else "s")
+
+
+def median_and_range(median: float, lowest: float, highest: float, digits: int | None = None) -> str:
+    """`1.24 [1.10–1.46]`; only the median if all repeats are shown as the same number."""
+    shown = decimals(median, digits)
+    places = len(shown.partition(".")[2])
+    low, high = (f"{value:,.{places}f}" for value in (lowest, highest))
+    return shown if low == high else f"{shown} [{low}–{high}]"
+
+
+def phase_shares(phases: Mapping[str, float], most: int = 9) -> str:
+    """`compute 60 %, wait 30 %`: the largest phases first, from their seconds."""
+    total = sum(phases.values())
+    if not total:
+        return MISSING
+    ranked = sorted(phases.items(), key=lambda item: -item[1])[:most]
+    shares = [(phase, spent / total) for phase, spent in ranked]
+    return ", ".join(f"{phase} {percent(share)}" for phase, share in shares if share >= SMALLEST_PHASE_SHARE)
