@@ -149,14 +149,14 @@ def difference(metric: Metric, group: Group, base: Group, name: str, base_name: 
 
 def ratio_text(ratio: Ratio) -> str:
     """`3.1×`."""
-    return f"{_rounded(ratio.value, _digits(ratio))}×"
+    return f"{_rounded(ratio.value, _digits(ratio, ratio.value))}×"
 
 
 def interval_text(ratio: Ratio) -> str:
     """`2.8–3.4`: the confidence interval."""
     if ratio.low is None or ratio.high is None:
         return "unknown"
-    digits = _digits(ratio)
+    digits = _digits(ratio, ratio.value, ratio.low, ratio.high)
     return f"{_rounded(ratio.low, digits)}–{_rounded(ratio.high, digits)}"
 
 
@@ -165,9 +165,9 @@ def _rounded(value: float, digits: int) -> str:
     return f"{value:,.{digits if value < 3 else 1 if value < 99.95 else 0}f}"
 
 
-def _digits(ratio: Ratio) -> int:
-    """Digits after the decimal point that show that the ratio and the ends of its interval are not 1."""
+def _digits(ratio: Ratio, *shown: float) -> int:
+    """Digits after the decimal point with which none of the `shown` values looks like 1; 1 if all are above 2."""
     if (ratio.low or ratio.value) >= 2:
         return 1
-    nearest = min(abs(value - 1) or 1 for value in (ratio.value, ratio.low, ratio.high) if value is not None)
+    nearest = min(abs(value - 1) or 1 for value in shown)
     return 2 if nearest >= 0.005 else 3 if nearest >= 0.0005 else 4

@@ -14,7 +14,8 @@ from paceline.present.notes import run_notes
 from paceline.spec.experiment import DEFAULTS
 from paceline.store.result import Result, WorkerResult
 from paceline.terminal.fault_table import faults_table
-from paceline.terminal.tables import align_right, plain_table, status
+from paceline.terminal.fitting_table import FittingTable
+from paceline.terminal.tables import status
 
 _SHOWN_ELSEWHERE = ("record", "sample_hz", "fault")
 """Settings that are not listed: those of the measurement itself, and faults, which have a table."""
@@ -91,18 +92,13 @@ def _quality(result: Result) -> str:
     return ", ".join(parts)
 
 
-def _workers(result: Result) -> Table:
+def _workers(result: Result) -> FittingTable:
     last = "staleness: mean / p95 / max" if result.batch else "fetched (MB): total / per update"
-    table = plain_table("worker", "host", "steps", TIME_BY_PHASE, last)
-    align_right(table, "steps")
+    table = FittingTable(["worker", "host", "steps"], [[TIME_BY_PHASE], [last]], left_aligned=[TIME_BY_PHASE, last])
     for worker in result.workers:
-        table.add_row(
-            worker.task,
-            worker.host,
-            f"{worker.steps:,}" + (f" (+{worker.dropped:,} dropped as late)" if worker.dropped else ""),
-            numbers.phase_shares(worker.phases),
-            _staleness(worker) if result.batch else _fetched(worker),
-        )
+        steps = f"{worker.steps:,}" + (f" (+{worker.dropped:,} dropped as late)" if worker.dropped else "")
+        phases = numbers.phase_shares(worker.phases)
+        table.add([worker.task, worker.host, steps], [phases, _staleness(worker) if result.batch else _fetched(worker)])
     return table
 
 
@@ -115,23 +111,28 @@ def _fetched(worker: WorkerResult) -> str:
     return f"{numbers.number(worker.fetched_mb)} / {numbers.number(worker.fetched_mb / max(1, worker.steps))}"
 
 
-def _hosts(result: Result) -> Table:
-    table = plain_table(
-        "host", "tasks", "cores: mean / max", "busiest core", "memory (MB)", "network in / out (MB/s)",
-        "loopback (MB/s)", "disk read / written (MB)",
-    )  # fmt: skip
-    align_right(table, "busiest core", "memory (MB)", "loopback (MB/s)")
+def _hosts(result: Result) -> FittingTable:
+    table = FittingTable(
+        ["host", "tasks"],
+        [
+            ["cores mean", "cores max", "busiest core", "memory (MB)"],
+            ["in (MB/s)", "out (MB/s)", "loopback (MB/s)"],
+            ["disk read (MB)", "written (MB)"],
+        ],
+    )
     for host in result.hosts:
-        table.add_row(
-            host.host,
-            " ".join(host.tasks),
-            f"{numbers.number(host.cpu_cores_mean)} / {numbers.number(host.cpu_cores_max)}",
+        values = [
+            numbers.number(host.cpu_cores_mean),
+            numbers.number(host.cpu_cores_max),
             numbers.percent(host.busiest_core_max),
             numbers.number(host.memory_mb_max),
-            f"{numbers.number(host.external.rx_mb_s_mean)} / {numbers.number(host.external.tx_mb_s_mean)}",
-            numbers.number(host.loopback.rx_mb_s_mean),
-            f"{numbers.number(host.disk.read_mb)} / {numbers.number(host.disk.write_mb)}",
-        )
+            numbers.traffic(host.external.rx_mb_s_mean),
+            numbers.traffic(host.external.tx_mb_s_mean),
+            numbers.traffic(host.loopback.rx_mb_s_mean),
+            numbers.number(host.disk.read_mb),
+            numbers.number(host.disk.write_mb),
+        ]
+        table.add([host.host, " ".join(host.tasks)], values)
     return table
 
 

@@ -56,7 +56,8 @@ class FittingTable:
                 yield part
                 part = []
             part += block
-        yield part
+        if part:
+            yield part
 
     def _non_empty_blocks(self) -> Iterator[list[int]]:
         """The columns of each block that have a value in some row."""
