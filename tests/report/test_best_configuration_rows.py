@@ -35,11 +35,11 @@ def test_a_lead_that_is_not_significant_is_stated_as_such(runs: Path) -> None:
     significant = Group(tuple(changed(base, batch=20, updates_per_s=rate) for rate in (305.0, 321.0, 310.0)))
     assert (
         "not significantly different from batch 10"
-        in by_goal(best_configuration_rows([slow, fast]))["most updates/s"].sentence
+        in by_goal(best_configuration_rows([slow, fast]))["most updates/s"].finding
     )
     assert (
         "not significantly different"
-        not in by_goal(best_configuration_rows([slow, significant]))["most updates/s"].sentence
+        not in by_goal(best_configuration_rows([slow, significant]))["most updates/s"].finding
     )
 
 
@@ -47,15 +47,15 @@ def test_significance_of_single_runs_is_unknown(runs: Path) -> None:
     base = result_of(store_run(runs))
     found = by_goal(best_configuration_rows([Group((base,)), Group((changed(base, batch=7, updates_per_s=1.0),))]))
     assert found["most updates/s"].winner == "batch 100"
-    assert "n=1: significance unknown" in found["most updates/s"].sentence
+    assert "n=1: significance unknown" in found["most updates/s"].finding
 
 
 def test_configurations_that_missed_the_target_are_counted(runs: Path) -> None:
     base = result_of(store_run(runs))
     others = [Group((changed(base, batch=batch),)) for batch in (1, 2)]
     missed = Group((changed(base, batch=3, reached=None),))
-    sentence = by_goal(best_configuration_rows([*others, missed]))["fastest to loss 0.3"].sentence
-    assert "1 of 3 configurations did not reach it" in sentence
+    finding = by_goal(best_configuration_rows([*others, missed]))["fastest to loss 0.3"].finding
+    assert "1 of 3 configurations did not reach it" in finding
 
 
 def test_a_single_configuration_has_values_but_no_second_best(runs: Path) -> None:

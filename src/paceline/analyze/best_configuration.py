@@ -29,10 +29,14 @@ class BestConfiguration(msgspec.Struct, frozen=True):
     @property
     def sentence(self) -> str:
         """`fastest to loss 0.35: ps-async, 0.38 s, 1.4× faster than allreduce (95 % CI 1.2–1.6, n=5)`."""
-        value = self.metric.value_text(self.value.median)
-        separator = "; " if self.lead.outcome == "unclear" else ", "
-        text = f"{self.goal}: {self.name}, {value}{separator}{self.lead.lead}"
+        text = f"{self.goal}: {self.finding}"
         return f"{self.subject}: {text}" if self.subject else text
+
+    @property
+    def finding(self) -> str:
+        """The sentence without goal and subject: `ps-async, 0.38 s, 1.4× faster than allreduce (95 % CI …)`."""
+        separator = "; " if self.lead.outcome == "unclear" else ", "
+        return f"{self.name}, {self.metric.value_text(self.value.median)}{separator}{self.lead.lead}"
 
 
 def best_configurations(groups: Sequence[Group], names: Sequence[str] | None = None) -> list[BestConfiguration]:

@@ -14,9 +14,11 @@ COLUMNS = ("goal", "best configuration", "value", "second best", "difference")
 
 class BestConfigurationRow(msgspec.Struct, frozen=True, kw_only=True):
     goal: str
+    """With the workload in front, if the compared runs have several."""
     winner: str
     """The name of the configuration."""
-    sentence: str
+    finding: str
+    """`ps-async, 0.38 s, 1.4× faster than allreduce (95 % CI 1.2–1.6, n=5)`."""
     value: str
     """Of the winner: the median and the range over its repeats."""
     second: str
@@ -40,11 +42,11 @@ def best_configuration_rows(groups: Sequence[Group]) -> list[BestConfigurationRo
 
 def _row(best: analysis.BestConfiguration, groups: Sequence[Group]) -> BestConfigurationRow:
     missed = sum(not best.metric.values(group) for group in groups) if best.metric.to_target else 0
-    sentence = best.sentence + (f"; {missed} of {len(groups)} configurations did not reach it" if missed else "")
+    reach = f"; {missed} of {len(groups)} configurations did not reach it" if missed else ""
     return BestConfigurationRow(
-        goal=best.goal,
+        goal=f"{best.subject}: {best.goal}" if best.subject else best.goal,
         winner=best.name,
-        sentence=f"{sentence[0].upper()}{sentence[1:]}.",
+        finding=best.finding + reach,
         value=best.metric.text(best.winner),
         second=best.lead.base,
         lead=best.lead.lead,
@@ -57,7 +59,7 @@ def _rows_of_one(name: str, group: Group) -> list[BestConfigurationRow]:
         BestConfigurationRow(
             goal=metric.title,
             winner=name,
-            sentence=f"{metric.title}: {metric.text(group)}.",
+            finding=metric.text(group),
             value=metric.text(group),
             second=MISSING,
             lead=MISSING,

@@ -39,7 +39,7 @@ def as_csv(results: Sequence[Result]) -> str:
 def as_markdown(report: ReportData) -> str:
     best = report.best_configurations
     parts = [f"# {_text(report.title)}", "## Best configuration per goal"]
-    parts.append("\n".join(f"- {_text(row.sentence)}" for row in best) or "No run succeeded.")
+    parts.append("\n".join(f"- {_text(row.goal)}: {_text(row.finding)}" for row in best) or "No run succeeded.")
     if len(report.groups) > 1 and best:
         parts.append(_table(COLUMNS, [row.cells for row in best]))
     parts += ["## Bottleneck by configuration", *map(_bottleneck, report.bottlenecks), "## Tables"]

@@ -89,10 +89,10 @@ def _best_configurations(report: ReportData) -> Html:
     best = report.best_configurations
     if not best:
         return tag("p", "No run succeeded, so there is nothing to compare.")
-    sentences = tag("ul", *(tag("li", tag("b", row.goal), row.sentence) for row in best), class_="goals")
+    goals = tag("ul", *(tag("li", tag("b", row.goal), row.finding) for row in best), class_="goals")
     if len(report.groups) < 2:
-        return sentences
-    return join(sentences, _plain_table(COLUMNS, [row.cells for row in best]))
+        return goals
+    return join(goals, _plain_table(COLUMNS, [row.cells for row in best]))
 
 
 def _plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
