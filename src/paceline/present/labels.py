@@ -21,8 +21,8 @@ class MetricLabel(msgspec.Struct, frozen=True):
 METRICS = {
     "to_target_s": MetricLabel("time to target (s)", "fastest to {target}", "time", " s"),
     "train_s": MetricLabel("training time (s)", "shortest training time", "time", " s"),
-    "updates_per_s": MetricLabel("updates/s", "most updates/s", "throughput"),
-    "examples_per_s": MetricLabel("examples/s", "most examples/s", "throughput"),
+    "updates_per_s": MetricLabel("updates/s", "most updates/s", "throughput", " updates/s"),
+    "examples_per_s": MetricLabel("examples/s", "most examples/s", "throughput", " examples/s"),
     "final_loss": MetricLabel("test loss", "lowest test loss", "loss", digits=4),
     "final_accuracy": MetricLabel("accuracy (%)", "highest accuracy", "accuracy", " %", digits=2, scale=100),
     "memory_mb": MetricLabel("memory (MB)", "lowest peak memory", "memory", " MB"),

@@ -96,8 +96,10 @@ def _best_configurations(report: ReportData) -> Html:
 
 
 def _plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Html:
+    """A table of text; its last column may wrap."""
     head = tag("tr", *(tag("th", column) for column in columns))
-    return _box(tag("table", head, *(tag("tr", *(tag("td", cell) for cell in row)) for row in rows)))
+    body = [tag("tr", *(tag("td", cell) for cell in row), tag("td", last, class_="wrap")) for *row, last in rows]
+    return _box(tag("table", head, *body))
 
 
 def _bottlenecks(bottlenecks: Sequence[GroupBottleneck]) -> Html:
