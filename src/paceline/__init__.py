@@ -1,4 +1,4 @@
-"""Train a model on a cluster, measure every step on every host, and see what sets the pace."""
+"""Train a model on a cluster, measure every step on every host, and find the bottleneck."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Model", "Share", "TensorFunction", "Workload", "run"]
 
-# Loaded when first used: `paceline --help` has no time for them.
-_HOMES = {
+# Each name is imported when it is first used, which keeps `paceline --help` fast.
+_MODULES = {
     "Model": "paceline.workloads.model",
     "Share": "paceline.data.batches",
     "TensorFunction": "paceline.workloads.functions",
@@ -23,8 +23,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return getattr(importlib.import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'paceline' has no attribute '{name}'")
 
 

@@ -90,9 +90,9 @@ def run(
         trace_every: Steps between traces, for engines that do not report the phases of a step otherwise; 0 is never.
             Must be 0 or more. Default: the engine's choice.
         record: Record phases and samples; false is for measuring what recording costs. Default: true.
-        repeat: Number of times to make each run. Must be 1 or more. Default: 1.
-        name: Name of the sweep: a-z, 0-9 and '-'. The same name again makes only the runs that are not done. Default:
-            the workload's.
+        repeat: Number of times to repeat each run. Must be 1 or more. Default: 1.
+        name: Name of the sweep: a-z, 0-9 and '-'. With the name of an earlier sweep, only missing runs are made.
+            Default: the workload's.
         runs: Directory that holds the runs. Default: runs.
     """
     fields = locals()

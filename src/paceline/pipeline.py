@@ -1,4 +1,7 @@
-"""The way of a request: spec, plan, hosts, agents, tasks, store, result. Read this first."""
+"""The pipeline of an experiment: plan its runs, train and record each run, analyze and store its result.
+
+Read this module first.
+"""
 
 import re
 import sys
@@ -12,11 +15,12 @@ from typing import Any
 
 from paceline.analyze.load import load_result
 from paceline.analyze.summary import summarize
+from paceline.control import events
 from paceline.control.interrupts import Interrupts, count_interrupts
 from paceline.control.resume_point import resume_point_of
-from paceline.control.run_controller import Watch, execute, host_requests
+from paceline.control.run_controller import StateListener, execute, host_requests
 from paceline.control.run_state import RunState
-from paceline.data import registry as data
+from paceline.data import registry as datasets
 from paceline.data.dataset import PreparedData
 from paceline.engines.registry import ENGINES
 from paceline.errors import PlanError, StoreError
@@ -24,7 +28,7 @@ from paceline.hosts.registry import HOSTS
 from paceline.plan.catalog import Catalog, EngineFacts, HostKindFacts, WorkloadFacts
 from paceline.plan.place import RunPlan, place
 from paceline.spec.experiment import Experiment
-from paceline.spec.load import experiment as request_of
+from paceline.spec.load import experiment as read_experiment
 from paceline.spec.load import load_toml
 from paceline.spec.sweep import expand, key
 from paceline.store.events import add_later
@@ -43,94 +47,107 @@ from paceline.workloads.user_workload import code_hash, is_user_workload
 from paceline.workloads.workload import Workload
 
 _LINUX = sys.platform == "linux"
-View = Callable[[RunPlan, int, int], AbstractContextManager[Watch]]
-"""Shows one run while it goes on: given its plan, its number and how many there are."""
+RunView = Callable[[RunPlan, int, int], AbstractContextManager[StateListener]]
+"""Shows or records the state of a run while it is made. Called with the plan, the number of the run (from 1) and the
+number of runs; the controller calls the listener with each new state of the run."""
+OnMessage = Callable[[str], None]
+"""Called with a line of text for the user."""
 
 
-def together(*views: View) -> View:
-    """Several views of the same run as one."""
+def _ignore_message(_line: str) -> None:
+    pass
+
+
+def combine_views(*views: RunView) -> RunView:
+    """One view that passes each state of the run to all of these views."""
 
     @contextmanager
-    def show(one: RunPlan, number: int, of: int) -> Iterator[Watch]:
+    def combined(run_plan: RunPlan, number: int, run_count: int) -> Iterator[StateListener]:
         with ExitStack() as stack:
-            watches = [stack.enter_context(view(one, number, of)) for view in views]
+            listeners = [stack.enter_context(view(run_plan, number, run_count)) for view in views]
 
-            def watch(moment: RunState) -> None:
-                for each in watches:
-                    each(moment)
+            def call_all(state: RunState) -> None:
+                for listener in listeners:
+                    listener(state)
 
-            yield watch
+            yield call_all
 
-    return show
+    return combined
 
 
 def plan(experiment: Experiment) -> list[RunPlan]:
-    """Every run of the request, placed; refused as a whole if any of them cannot work."""
+    """The plans of all runs of the experiment; an error if any of the runs cannot work."""
     specs = expand(experiment)
     choices = catalog({spec.workload for spec in specs})
     plans = [place(spec, choices) for spec in specs]
-    for one in plans:
-        HOSTS[one.spec.hosts].check(host_requests(one))
+    for run_plan in plans:
+        HOSTS[run_plan.spec.hosts].check(host_requests(run_plan))
     if not plans:
-        raise PlanError("nothing to run")
+        raise PlanError("the experiment has no runs: give at least one value for each option")
     return plans
 
 
 def run(
     experiment: Experiment,
-    view: View,
+    view: RunView,
     on_result: Callable[[Result, bool], None],
-    say: Callable[[str], None] = lambda _line: None,
+    on_message: OnMessage = _ignore_message,
 ) -> list[Result]:
-    """Make every run that is not done yet; `on_result(result, skipped)` is called as each is there."""
+    """Make every run of the experiment that is not finished yet, and return the results of all its runs.
+
+    `on_result(result, skipped)` is called after each run; `skipped` means that an earlier sweep of this name made it.
+    """
     plans = plan(experiment)
     runs = Path(experiment.runs)
     check_writable(runs)
-    wanted = {(one.spec.workload, _workload(one).dataset) for one in plans}
-    ready = {(name, dataset): _ensure(name, dataset, say) for name, dataset in wanted}
-    done = _done_before(runs, experiment.name) if experiment.name else []
+    data = _prepare_data(plans, on_message)
+    finished = _finished_results(runs, experiment.name) if experiment.name else []
     results = []
     with count_interrupts() as interrupts:
-        for number, one in enumerate(plans, 1):
+        for number, run_plan in enumerate(plans, 1):
             if interrupts.received:
                 break
-            data_of_run = ready[one.spec.workload, _workload(one).dataset]
-            result = next((r for r in done if r.key == key(one.spec) and r.data == data_of_run.source), None)
+            run_data = data[run_plan.spec.workload, _workload(run_plan).dataset]
+            result = _matching_result(finished, run_plan, run_data)
             skipped = result is not None
             if result is None:
-                with view(one, number, len(plans)) as watch:
-                    result = _run_one(one, data_of_run, runs, experiment.name, watch, interrupts)
+                with view(run_plan, number, len(plans)) as listener:
+                    result = _make_run(run_plan, run_data, runs, experiment.name, listener, interrupts)
             on_result(result, skipped)
             results.append(result)
     if interrupts.received and not (results and results[-1].status == "aborted"):
-        raise KeyboardInterrupt  # It came too late for the last run and in time for the rest.
+        # Ctrl-C came after the last run had ended, but before the remaining runs were started.
+        raise KeyboardInterrupt
     return results
 
 
 def run_fields(fields: Mapping[str, Any]) -> list[Result]:
-    """Make the runs of a request given as fields, and show nothing; an interrupted run raises KeyboardInterrupt."""
-    results = run(request_of(fields), lambda *_: nullcontext(lambda _state: None), lambda *_: None)
+    """Make the runs of an experiment given as fields, and print nothing; Ctrl-C is raised as KeyboardInterrupt."""
+    results = run(read_experiment(fields), lambda *_: nullcontext(lambda _state: None), lambda *_: None)
     if results[-1].status == "aborted":
         raise KeyboardInterrupt
     return results
 
 
-def resume(paths: RunPaths, view: View, say: Callable[[str], None] = lambda _line: None) -> Result:
-    """Go on with a run that was cut short, as a run of its own: what the other left stays as it is."""
-    start, trained_on = resume_point_of(paths), load_result(paths).data
-    (one,) = plan(request_of(load_toml(paths.spec)))
+def resume(paths: RunPaths, view: RunView, on_message: OnMessage = _ignore_message) -> Result:
+    """Continue a run from its last checkpoint. The continuation is a new run; the old run stays unchanged."""
+    start, old_data = resume_point_of(paths), load_result(paths).data
+    (run_plan,) = plan(read_experiment(load_toml(paths.spec)))
     check_writable(paths.runs)
-    ready = _ensure(one.spec.workload, _workload(one).dataset, say)
-    if ready.source != trained_on:
-        raise StoreError(f"run {paths.id} was trained on other data ({trained_on}) than there is ({ready.source})")
+    (data,) = _prepare_data([run_plan], on_message).values()
+    if data.source != old_data:
+        raise StoreError(
+            f"run {paths.id} was trained on other data ({old_data}) than this machine has ({data.source}): "
+            "restore that data, or start a new run"
+        )
     name = re.sub(r"-\d+$", "", paths.id)
-    with count_interrupts() as interrupts, view(one, 1, 1) as watch:
-        return _run_one(one, ready, paths.runs, name, watch, interrupts, start)
+    with count_interrupts() as interrupts, view(run_plan, 1, 1) as listener:
+        return _make_run(run_plan, data, paths.runs, name, listener, interrupts, start)
 
 
-def catalog(asked: Iterable[str] = ()) -> Catalog:
-    """What there is to choose from on this machine; users' own workloads are there if they are asked for."""
-    own = {name: sizes_of(name) for name in asked if is_user_workload(name)}
+def catalog(workload_names: Iterable[str] = ()) -> Catalog:
+    """The engines, workloads and kinds of hosts of this machine, and those of `workload_names` that are users' own."""
+    own = {name: sizes_of(name) for name in workload_names if is_user_workload(name)}
     return Catalog(
         engines={
             name: EngineFacts(
@@ -163,104 +180,122 @@ def catalog(asked: Iterable[str] = ()) -> Catalog:
     )
 
 
-def _ensure(workload_name: str, dataset: str | None, say: Callable[[str], None]) -> PreparedData:
-    """The data of a workload. With one's own goes a mark of its code: changed, it is no longer the same run."""
-    ready = (
-        data.ensure(dataset, say) if dataset else PreparedData(paths=(), source="the workload's own", synthetic=False)
-    )
+def _prepare_data(plans: Iterable[RunPlan], on_message: OnMessage) -> dict[tuple[str, str | None], PreparedData]:
+    """The data of all plans by workload and data set; data sets that are not on this machine are fetched."""
+    needed = {(run_plan.spec.workload, _workload(run_plan).dataset) for run_plan in plans}
+    return {(name, dataset): _prepare_dataset(name, dataset, on_message) for name, dataset in needed}
+
+
+def _prepare_dataset(workload_name: str, dataset: str | None, on_message: OnMessage) -> PreparedData:
+    if dataset:
+        prepared = datasets.ensure(dataset, on_message)
+    else:
+        prepared = PreparedData(paths=(), source="the workload's own", synthetic=False)
     if is_user_workload(workload_name):
-        ready = replace(ready, source=f"{ready.source} (code {code_hash(workload_name)})")
-    return ready
+        # The source names the version of the user's code: after a change, earlier runs are not reused or resumed.
+        prepared = replace(prepared, source=f"{prepared.source} (code {code_hash(workload_name)})")
+    return prepared
 
 
-def _workload(one: RunPlan) -> Workload:
-    return workload(one.spec.workload, one.size)
+def _finished_results(runs: Path, name: str) -> list[Result]:
+    """The results of the successful runs of the sweep with this name."""
+    results = []
+    for paths in runs_of_sweep(runs, name):
+        with suppress(StoreError):
+            result = load_result(paths)
+            if result.status == "ok":
+                results.append(result)
+    return results
 
 
-def _run_one(
-    one: RunPlan,
-    ready: PreparedData,
+def _matching_result(results: Iterable[Result], run_plan: RunPlan, data: PreparedData) -> Result | None:
+    """The result of a run with the same options and the same data, if there is one."""
+    return next((r for r in results if r.key == key(run_plan.spec) and r.data == data.source), None)
+
+
+def _workload(run_plan: RunPlan) -> Workload:
+    return workload(run_plan.spec.workload, run_plan.size)
+
+
+def _make_run(
+    run_plan: RunPlan,
+    data: PreparedData,
     runs: Path,
     name: str | None,
-    watch: Watch,
+    listener: StateListener,
     interrupts: Interrupts,
-    start: ResumePoint = ResumePoint(),  # noqa: B008  # frozen
+    start: ResumePoint = ResumePoint(),  # noqa: B008  # Frozen, so it is safe as a default.
 ) -> Result:
-    writer = RunWriter(runs, name or _workload(one).name, one)
+    """Make one run in a new run directory: train and record, then analyze and store the result."""
+    writer = RunWriter(runs, name or _workload(run_plan).name, run_plan)
     try:
-        header = header_of(one, ready, start, clock_zero_ns=writer.zero_ns)
+        header = header_of(run_plan, data, start, clock_zero_ns=writer.zero_ns)
         writer.header(header)
         if start.run:
-            what = f"resumed from update {start.update} of {start.run}"
-            writer.event("incident", what=what, taints=True)
+            writer.event("incident", what=f"resumed from update {start.update} of {start.run}", taints=True)
         try:
-            end = execute(one, HOSTS[one.spec.hosts], ready, writer, watch, interrupts, start)
+            end = execute(run_plan, HOSTS[run_plan.spec.hosts], data, writer, listener, interrupts, start)
         except BaseException as error:
             writer.event("ended", status="failed", reason=f"{type(error).__name__}: {error}")
             raise
         finally:
             writer.close()
-        stored = StoredRun(writer.paths)
-        # On a full disk the header and the end may not be in the events.
-        stored.header = header
-        result = summarize(stored)
-        result.status, result.reason = end.status, end.reason
-        if writer.trouble:
-            # There was no room for the tables. Whoever looks at the run when there is makes them, and the result.
-            result.status, result.reason = "failed", end.reason or writer.trouble
-        with suppress(OSError):
-            if not stored.first("ended"):
-                add_later(writer.paths.events, "ended", status=result.status, reason=result.reason)
-            if not writer.trouble:
-                stored.write_result(result)
-        return result
+        return _analyze(writer, header, end)
     finally:
         writer.release()
 
 
-def header_of(one: RunPlan, ready: PreparedData, start: ResumePoint, *, clock_zero_ns: int) -> RunHeader:
-    """The header of a run that starts now."""
-    engine = stored_engine(one.spec.engine, one.strategy.name)
+def _analyze(writer: RunWriter, header: RunHeader, end: events.End) -> Result:
+    """The result of the run that was just recorded, stored in its directory if the disk has space for it."""
+    stored = StoredRun(writer.paths)
+    # If the disk was full, the stored events may lack the header and the status, so both come from memory.
+    stored.header = header
+    result = summarize(stored)
+    result.status, result.reason = end.status, end.reason
+    if writer.trouble:
+        # The disk had no space for the tables. The next command that reads the run makes them and the result.
+        result.status, result.reason = "failed", end.reason or writer.trouble
+    with suppress(OSError):
+        if not stored.first("ended"):
+            add_later(writer.paths.events, "ended", status=result.status, reason=result.reason)
+        if not writer.trouble:
+            stored.write_result(result)
+    return result
+
+
+def header_of(run_plan: RunPlan, data: PreparedData, start: ResumePoint, *, clock_zero_ns: int) -> RunHeader:
+    """The header of a run that starts now: its options, plan, data and software versions."""
+    engine = stored_engine(run_plan.spec.engine, run_plan.strategy.name)
     return RunHeader(
-        spec=one.spec,
-        key=key(one.spec),
-        size=one.size,
-        layout=str(one.layout),
-        places=one.places,
-        strategy=one.strategy,
-        alternatives=_alternatives(one),
+        spec=run_plan.spec,
+        key=key(run_plan.spec),
+        size=run_plan.size,
+        layout=str(run_plan.layout),
+        places=run_plan.places,
+        strategy=run_plan.strategy,
+        alternatives=_alternatives(run_plan),
         engine=engine,
-        host_kind=stored_host_kind(one.spec.hosts),
-        transport=one.transport,
-        trains=one.trains,
-        limits={most.host: most for most in one.limits},
-        operations_per_example=_operations(one),
-        data=ready.source,
+        host_kind=stored_host_kind(run_plan.spec.hosts),
+        transport=run_plan.transport,
+        trains=run_plan.trains,
+        limits={limits.host: limits for limits in run_plan.limits},
+        operations_per_example=_operations_per_example(run_plan),
+        data=data.source,
         resumed=start if start.run else None,
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions={"paceline": version("paceline"), one.spec.engine: engine.version},
+        versions={"paceline": version("paceline"), run_plan.spec.engine: engine.version},
         clock_zero_ns=clock_zero_ns,
     )
 
 
-def _alternatives(one: RunPlan) -> tuple[Strategy, ...]:
-    """The counterparts of a run's strategy that its engine and its workload can do."""
-    able = alternatives(one.strategy, one.spec.engine)
-    return tuple(strategy for strategy in able if not strategy.reason_against(_workload(one).refused))
+def _alternatives(run_plan: RunPlan) -> tuple[Strategy, ...]:
+    """The counterparts of the run's strategy that its engine and its workload support."""
+    refused = _workload(run_plan).refused
+    supported = alternatives(run_plan.strategy, run_plan.spec.engine)
+    return tuple(strategy for strategy in supported if not strategy.reason_against(refused))
 
 
-def _operations(one: RunPlan) -> int | None:
-    """Of a training step; None where nobody but the user knows the model."""
-    model = _workload(one).model
+def _operations_per_example(run_plan: RunPlan) -> int | None:
+    """Floating-point operations of a training step per example; None for a user's model, whose layers are unknown."""
+    model = _workload(run_plan).model
     return training_operations(model.layers, model.inputs) if model and model.layers else None
-
-
-def _done_before(runs: Path, name: str) -> list[Result]:
-    """Finished runs of the sweep of this name."""
-    found = []
-    for paths in runs_of_sweep(runs, name):
-        with suppress(StoreError):
-            result = load_result(paths)
-            if result.status == "ok":
-                found.append(result)
-    return found

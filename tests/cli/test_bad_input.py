@@ -1,4 +1,4 @@
-"""Every slip of a user: exit 2, one line that says what is wrong and what would be right, and nothing started."""
+"""Invalid input: exit code 2, one line that says what is wrong and what is allowed, and nothing is started."""
 
 import subprocess
 import sys
@@ -9,7 +9,8 @@ import pytest
 from paceline.cli.main import run_command
 
 
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The message of a command that must be refused."""
     assert run_command(list(arguments)) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -20,7 +21,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "message"),
     [
         ("logrge", "did you mean logreg"),
         ("logreg --engine pytorch", "did you mean torch?"),
@@ -40,7 +41,7 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ("logreg --cpus 0.5", "--hosts netns"),
         ("logreg --hosts netns --link quick", "100mbit"),
         ("logreg --set lr=-1", "lr -1.0"),
-        ("logreg --set learning_rate=1", "unknown field"),
+        ("logreg --set learning_rate=1", "unknown option"),
         ("logreg --name Not/Good", "a-z"),
         ("logreg --frobnicate", "--frobnicate"),
         ("missing.toml", "cannot read missing.toml"),
@@ -53,36 +54,38 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ("logreg --fault kill", "write e.g. kill w1 at step 500"),
     ],
 )
-def test_run_refuses(capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: str, says: str) -> None:
+def test_invalid_run_option_is_refused_before_a_run_directory_exists(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: str, message: str
+) -> None:
     runs = tmp_path / "runs"
-    assert says in refused(capsys, "run", *arguments.split(), "--runs", str(runs))
+    assert message in refusal(capsys, "run", *arguments.split(), "--runs", str(runs))
     assert not runs.exists()
 
 
 def test_unreadable_toml_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     spec = tmp_path / "spec.toml"
     spec.write_text("workload = ")
-    assert "not valid TOML" in refused(capsys, "run", str(spec))
+    assert "not valid TOML" in refusal(capsys, "run", str(spec))
     spec.write_text('workload = "logreg"\nbatches = 3')
-    assert "did you mean batch" in refused(capsys, "run", str(spec))
+    assert "did you mean batch" in refusal(capsys, "run", str(spec))
 
 
-def test_an_unwritable_runs_directory_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_unwritable_runs_directory_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
-    assert "--runs" in refused(capsys, "run", "logreg", "--runs", str(blocked / "runs"))
-    assert "--runs" in refused(capsys, "run", "logreg", "--runs", "/proc/paceline-runs")
+    assert "--runs" in refusal(capsys, "run", "logreg", "--runs", str(blocked / "runs"))
+    assert "--runs" in refusal(capsys, "run", "logreg", "--runs", "/proc/paceline-runs")
 
 
 def test_netns_without_root_is_refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert "root" in refused(capsys, "run", "logreg", "--hosts", "netns")
+    assert "root" in refusal(capsys, "run", "logreg", "--hosts", "netns")
 
 
-def test_unknown_runs_and_verbs_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert "no runs" in refused(capsys, "show", "latest", "--runs", str(tmp_path / "none"))
-    assert "no runs" in refused(capsys, "compare", "a", "b", "--runs", str(tmp_path / "none"))
-    assert "trian" in refused(capsys, "trian")
+def test_unknown_runs_and_commands_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "no runs" in refusal(capsys, "show", "latest", "--runs", str(tmp_path / "none"))
+    assert "no runs" in refusal(capsys, "compare", "a", "b", "--runs", str(tmp_path / "none"))
+    assert "trian" in refusal(capsys, "trian")
 
 
 def test_dry_run_prints_the_plan_and_starts_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -106,15 +109,15 @@ def test_dry_run_prints_the_plan_and_starts_nothing(capsys: pytest.CaptureFixtur
     assert not (tmp_path / "r").exists()
 
 
-def test_a_disk_that_is_full_is_one_line(tmp_path: Path) -> None:
+def test_full_disk_is_reported_in_one_line(tmp_path: Path) -> None:
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "paceline", "workloads"]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr == "paceline: No space left on device\n"
+        completed = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert completed.returncode == 1
+    assert completed.stderr == "paceline: No space left on device\n"
 
 
-def test_version_and_bare_call(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_option_and_call_without_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command(["--version"]) == 0
     assert capsys.readouterr().out.startswith("paceline 0.")
     assert run_command([]) == 0

@@ -81,7 +81,7 @@ def test_equal_configurations_of_two_sweeps_are_compared(capsys: pytest.CaptureF
     arguments = ("modes", "later", "--runs", runs, "--fail-if-slower", "5%")
     _, why = compared(capsys, *arguments, code=1)
     assert why == (
-        "not judged: modes ps-async has no counterpart\n"
+        "not checked: modes ps-async has no counterpart to compare with\n"
         "too slow: later ps-sync compared with modes ps-sync: 1.20× slower to loss 0.5 (95 % CI 1.11–1.30, n=3)\n"
     )
     assert as_json(capsys, *arguments, code=1)["too_slow"] is True

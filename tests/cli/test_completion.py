@@ -1,4 +1,4 @@
-"""Shell completion as a user has it: installed into a home directory and asked by a real bash."""
+"""Shell completion, installed into a home directory and used by a real bash."""
 
 import os
 import shlex
@@ -21,7 +21,7 @@ Complete = Callable[..., list[str]]
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A home directory, and beside it a directory with a `paceline` command."""
+    """An empty home directory, next to a directory `bin` with a `paceline` command."""
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin" / "paceline"
     command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m paceline "$@"\n', "utf-8")
@@ -32,17 +32,17 @@ def home(tmp_path: Path) -> Path:
 
 def bash(home: Path, script: str, *options: str) -> str:
     environment = {**os.environ, "HOME": str(home), "PATH": f"{home.parent / 'bin'}:{os.environ['PATH']}"}
-    done = subprocess.run(
+    completed = subprocess.run(
         [BASH, *options, "-c", script], cwd=home, env=environment, capture_output=True, text=True, check=True
     )
-    return done.stdout
+    return completed.stdout
 
 
 @pytest.fixture
 def complete(home: Path) -> Complete:
-    """What bash offers when Tab is pressed after these words; the last one may be incomplete or empty."""
+    """Returns what bash offers when Tab is pressed after these words; the last word may be incomplete or empty."""
 
-    def offered(*words: str) -> list[str]:
+    def offers(*words: str) -> list[str]:
         quoted = " ".join(shlex.quote(word) for word in ("paceline", *words))
         script = f"""
             source <(paceline --show-completion bash)
@@ -53,7 +53,7 @@ def complete(home: Path) -> Complete:
         """
         return bash(home, script, "--norc").split()
 
-    return offered
+    return offers
 
 
 def make_runs(directory: Path, *ids: str) -> None:
@@ -83,7 +83,9 @@ def make_runs(directory: Path, *ids: str) -> None:
         (("reproduce", "al"), ["all"]),
     ],
 )
-def test_bash_completes(complete: Complete, words: tuple[str, ...], offered: list[str]) -> None:
+def test_bash_completes_commands_options_and_values(
+    complete: Complete, words: tuple[str, ...], offered: list[str]
+) -> None:
     assert complete(*words) == offered
 
 
@@ -95,7 +97,7 @@ def test_bash_completes_the_runs_of_the_default_directory_newest_first(complete:
 
 
 @needs_bash
-def test_bash_completes_sweeps_where_they_are_allowed(complete: Complete, home: Path) -> None:
+def test_bash_completes_sweeps_for_commands_that_accept_them(complete: Complete, home: Path) -> None:
     make_runs(home / "runs", "sizes-1", "sizes-2", "logreg-1")
     assert complete("compare", "s") == ["sizes", "sizes-2", "sizes-1"]
     assert complete("report", "sizes", "lo") == ["logreg-1"]
@@ -103,28 +105,28 @@ def test_bash_completes_sweeps_where_they_are_allowed(complete: Complete, home: 
 
 
 @needs_bash
-def test_bash_completes_the_runs_of_the_directory_that_is_named(complete: Complete, home: Path) -> None:
+def test_bash_completes_the_runs_of_the_directory_given_by_the_runs_option(complete: Complete, home: Path) -> None:
     make_runs(home / "elsewhere", "mine-1")
     assert complete("show", "--runs", str(home / "elsewhere"), "m") == ["mine-1"]
 
 
 @needs_bash
-def test_a_runs_directory_that_cannot_be_read_offers_nothing_and_prints_nothing(complete: Complete, home: Path) -> None:
+def test_unreadable_runs_directory_offers_nothing_and_prints_nothing(complete: Complete, home: Path) -> None:
     (home / "file").touch()
     assert complete("show", "--runs", str(home / "file"), "") == []
     assert complete("show", "--runs", str(home / "missing"), "") == []
 
 
 @needs_bash
-def test_installing_detects_bash_and_new_shells_complete(home: Path) -> None:
+def test_install_detects_bash_and_new_shells_load_the_completion(home: Path) -> None:
     (home / ".bashrc").write_text("export KEPT=yes\n", "utf-8")
     for _ in range(2):
-        # The second command keeps bash from replacing itself by paceline.
-        said = bash(home, "paceline --install-completion; true", "--norc")
-        assert said.startswith("bash completion is installed in ")
+        # With a second command, bash does not replace itself with paceline, so paceline can detect it.
+        output = bash(home, "paceline --install-completion; true", "--norc")
+        assert output.startswith("bash completion is installed in ")
     assert (home / ".bashrc").read_text("utf-8").count("paceline.sh") == 1
-    shown = bash(home, 'source ~/.bashrc; echo "$KEPT"; complete -p paceline')
-    assert shown.splitlines() == ["yes", "complete -o default -F _paceline_completion paceline"]
+    output = bash(home, 'source ~/.bashrc; echo "$KEPT"; complete -p paceline')
+    assert output.splitlines() == ["yes", "complete -o default -F _paceline_completion paceline"]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,7 @@ def test_installing_detects_bash_and_new_shells_complete(home: Path) -> None:
         ("fish", ".config/fish/completions/paceline.fish"),
     ],
 )
-def test_installing_for_a_named_shell(
+def test_install_for_a_named_shell_writes_its_script(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], shell: str, file: str
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -146,7 +148,7 @@ def test_installing_for_a_named_shell(
 
 
 @pytest.mark.parametrize("option", ["--install-completion", "--show-completion"])
-def test_an_unknown_shell_is_refused_with_those_that_work(
+def test_unsupported_shell_is_refused_with_the_supported_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], option: str
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -156,7 +158,7 @@ def test_an_unknown_shell_is_refused_with_those_that_work(
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_are_answered_by_their_protocol(tmp_path: Path, shell: str) -> None:
+def test_zsh_and_fish_get_completions_through_their_protocol(tmp_path: Path, shell: str) -> None:
     environment = {
         **os.environ,
         "_PACELINE_COMPLETE": f"complete_{shell}",
@@ -164,13 +166,13 @@ def test_other_shells_are_answered_by_their_protocol(tmp_path: Path, shell: str)
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
     }
     command = [sys.executable, "-m", "paceline"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
-    assert "tensorflow" in done.stdout
-    assert done.stderr == ""
+    completed = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert "tensorflow" in completed.stdout
+    assert completed.stderr == ""
 
 
 @pytest.mark.parametrize(
-    ("line", "unwanted"),
+    ("line", "slow_modules"),
     [
         ("paceline ", {*FRAMEWORKS, "numpy"}),
         ("paceline run logreg --engine ", {*FRAMEWORKS, "numpy"}),
@@ -182,7 +184,7 @@ def test_other_shells_are_answered_by_their_protocol(tmp_path: Path, shell: str)
         ("paceline run ", FRAMEWORKS),
     ],
 )
-def test_completing_loads_no_heavy_module(tmp_path: Path, line: str, unwanted: set[str]) -> None:
+def test_completion_loads_no_slow_module(tmp_path: Path, line: str, slow_modules: set[str]) -> None:
     make_runs(tmp_path / "runs", "logreg-1")
     environment = {
         **os.environ,
@@ -191,8 +193,8 @@ def test_completing_loads_no_heavy_module(tmp_path: Path, line: str, unwanted: s
         "COMP_CWORD": str(len(line.split())),
     }
     command = [sys.executable, "-X", "importtime", "-m", "paceline"]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip()
-    loaded = {row.rpartition("|")[2].strip().partition(".")[0] for row in done.stderr.splitlines()}
+    completed = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert completed.stdout.strip()
+    loaded = {row.rpartition("|")[2].strip().partition(".")[0] for row in completed.stderr.splitlines()}
     assert "paceline" in loaded
-    assert not loaded & unwanted
+    assert not loaded & slow_modules

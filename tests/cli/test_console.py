@@ -1,4 +1,4 @@
-"""What is shown comes from users' code and others' run directories: it must not move the cursor or rename a window."""
+"""Printed text may come from users' code and other people's run directories: it must not control the terminal."""
 
 import io
 
@@ -6,23 +6,23 @@ from rich.table import Table
 
 from paceline.cli.console import messages
 
-NASTY = "\x1b[31mred\x1b]0;title\x07\x9b2J\r"
+ESCAPES = "\x1b[31mred\x1b]0;title\x07\x9b2J\r"
 
 
-def shown(what: object) -> str:
+def printed(content: object) -> str:
     out = io.StringIO()
-    messages(out).print(what, markup=False)
+    messages(out).print(content, markup=False)
     return out.getvalue()
 
 
-def test_escapes_in_text_and_tables_do_not_reach_the_terminal() -> None:
+def test_escape_sequences_in_text_and_tables_do_not_reach_the_terminal() -> None:
     table = Table("name")
-    table.add_row(NASTY)
-    for what in (NASTY, table, f"two\nlines\t{NASTY}"):
-        text = shown(what)
+    table.add_row(ESCAPES)
+    for content in (ESCAPES, table, f"two\nlines\t{ESCAPES}"):
+        text = printed(content)
         assert "red" in text
         assert text.replace("\n", "").replace("\t", "").isprintable(), repr(text)
 
 
-def test_plain_text_is_shown_as_it_is() -> None:
-    assert shown("größer · 3 × [bold]x[/]") == "größer · 3 × [bold]x[/]\n"
+def test_plain_text_is_printed_unchanged() -> None:
+    assert printed("größer · 3 × [bold]x[/]") == "größer · 3 × [bold]x[/]\n"

@@ -258,7 +258,7 @@ def test_errors_quote_input_without_control_characters(
     line = captured.err.removesuffix("\n")
     assert line.isprintable(), repr(line)
     assert line.startswith("paceline: ")
-    assert "internal fault" not in line
+    assert "internal error" not in line
     assert len(line) < 1_200
 
 

@@ -196,7 +196,7 @@ def test_damaged_run_is_reported_in_one_line_and_hides_no_other(
     for verb in ("show", "report"):
         assert run_command([verb, run.id, *runs]) in (0, 2)
         captured = capsys.readouterr()
-        assert "internal fault" not in captured.err
+        assert "internal error" not in captured.err
         assert "Traceback" not in captured.err
     assert run_command(["report", good.id, *runs]) == 0
 

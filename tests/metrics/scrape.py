@@ -1,4 +1,4 @@
-"""Scrapes as Prometheus does, and reads what it gets with Prometheus' own parser."""
+"""Scrapes metrics over HTTP and parses them with the parser of the Prometheus client."""
 
 from typing import Any
 from urllib.request import urlopen
@@ -19,17 +19,18 @@ class Scrape:
         return any(sample.name == name for sample in self.samples)
 
     def value(self, name: str, **labels: str) -> float:
-        """Of the one sample that has these labels."""
-        (found,) = [s.value for s in self.samples if s.name == name and labels.items() <= s.labels.items()]
-        return float(found)
+        """The value of the only sample with this name and these labels."""
+        (value,) = [s.value for s in self.samples if s.name == name and labels.items() <= s.labels.items()]
+        return float(value)
 
     def by(self, label: str, name: str, **labels: str) -> dict[str, Any]:
-        found = [s for s in self.samples if s.name == name and labels.items() <= s.labels.items()]
-        assert len({s.labels[label] for s in found}) == len(found), f"{name} has more than one series for a {label}"
-        return {s.labels[label]: s.value for s in found}
+        """The values of the samples with this name and these labels, by the value of `label`."""
+        samples = [s for s in self.samples if s.name == name and labels.items() <= s.labels.items()]
+        assert len({s.labels[label] for s in samples}) == len(samples), f"{name} has more than one series for a {label}"
+        return {s.labels[label]: s.value for s in samples}
 
     def counters(self) -> Series:
-        """Everything that may only rise."""
+        """All values that must never decrease."""
         return {
             (sample.name, frozenset(sample.labels.items())): sample.value
             for family in self.families.values()
@@ -39,6 +40,6 @@ class Scrape:
 
 
 def scrape(url: str) -> Scrape:
-    with urlopen(url, timeout=10) as answer:
-        assert answer.headers["Content-Type"].startswith("text/plain; version=")
-        return Scrape(answer.read().decode())
+    with urlopen(url, timeout=10) as response:
+        assert response.headers["Content-Type"].startswith("text/plain; version=")
+        return Scrape(response.read().decode())

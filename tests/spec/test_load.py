@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.errors import SpecError
-from paceline.spec.load import assignments, experiment, load_toml, split_list
+from paceline.spec.load import experiment, load_toml, parse_assignments, split_list
 from paceline.spec.stop import StopRule
 from paceline.spec.sweep import expand
 
 
-def test_flags_toml_and_keywords_make_the_same_request(tmp_path: Path) -> None:
+def test_flags_toml_and_keywords_give_equal_experiments(tmp_path: Path) -> None:
     file = tmp_path / "spec.toml"
     file.write_text(
         """
@@ -28,7 +28,7 @@ def test_flags_toml_and_keywords_make_the_same_request(tmp_path: Path) -> None:
             "engine": split_list("torch,tensorflow"),
             "batch": split_list("100,200"),
             "stop": ["steps=2000", "loss=0.35"],
-            **assignments(["lr=0.5"]),
+            **parse_assignments(["lr=0.5"]),
         }
     )
     from_python = experiment(
@@ -44,7 +44,7 @@ def test_flags_toml_and_keywords_make_the_same_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "says"),
+    ("fields", "message"),
     [
         ({}, "no workload"),
         ({"batch": 0}, "batch 0: must be 1 or more"),
@@ -60,14 +60,14 @@ def test_flags_toml_and_keywords_make_the_same_request(tmp_path: Path) -> None:
         ({"name": "../up"}, "a-z"),
         ({"sample_hz": 5000}, "sample_hz"),
         ({"eval_every": 0}, "eval-every 0"),
-        ({"stop": []}, "no stop rule"),
+        ({"stop": []}, "list of stop rules is empty"),
     ],
 )
-def test_a_bad_field_is_refused_in_one_line(fields: dict[str, Any], says: str) -> None:
-    request = fields if not fields else {"workload": "logreg", **fields}
-    with pytest.raises(SpecError, match=says) as refused:
-        experiment(request)
-    assert "\n" not in str(refused.value)
+def test_invalid_value_is_refused_in_one_line(fields: dict[str, Any], message: str) -> None:
+    all_fields = {"workload": "logreg", **fields} if fields else {}
+    with pytest.raises(SpecError, match=message) as refusal:
+        experiment(all_fields)
+    assert "\n" not in str(refusal.value)
 
 
 def test_unreadable_files_are_refused(tmp_path: Path) -> None:
@@ -82,23 +82,23 @@ def test_unreadable_files_are_refused(tmp_path: Path) -> None:
         load_toml(broken)
 
 
-def test_a_slip_in_a_list_is_refused() -> None:
+def test_empty_list_item_and_malformed_set_option_are_refused() -> None:
     with pytest.raises(SpecError, match="empty item"):
         split_list("a,,b")
-    with pytest.raises(SpecError, match="key=value"):
-        assignments(["lr"])
+    with pytest.raises(SpecError, match="name=value"):
+        parse_assignments(["lr"])
     with pytest.raises(SpecError, match="did you mean threads"):
-        assignments(["thread=1"])
+        parse_assignments(["thread=1"])
 
 
-_values = st.one_of(st.integers(), st.floats(), st.text(max_size=10), st.none(), st.lists(st.integers(), max_size=3))
+_VALUES = st.one_of(st.integers(), st.floats(), st.text(max_size=10), st.none(), st.lists(st.integers(), max_size=3))
 
 
-@given(st.dictionaries(st.sampled_from(["workload", "batch", "engine", "lr", "stop", "seed", "cpus", "link"]), _values))
-def test_any_fields_are_a_request_or_a_spec_error(fields: dict[str, Any]) -> None:
+@given(st.dictionaries(st.sampled_from(["workload", "batch", "engine", "lr", "stop", "seed", "cpus", "link"]), _VALUES))
+def test_any_fields_give_an_experiment_or_a_one_line_spec_error(fields: dict[str, Any]) -> None:
     try:
-        made = experiment(fields)
+        result = experiment(fields)
     except SpecError as error:
         assert "\n" not in str(error)
     else:
-        assert all(run.batch >= 1 for run in expand(made))
+        assert all(run.batch >= 1 for run in expand(result))

@@ -1,7 +1,7 @@
-"""Shell completion: installing it, and the values that it offers.
+"""Shell completion: install the completion script, and return the values that completion offers.
 
-A completion runs at each press of the Tab key, so the functions that return values import what they need when they are
-called, and nothing that loads a framework.
+The shell starts paceline at each press of the Tab key. To be fast, the functions that return values import what they
+need when they are called, and no module that loads a framework.
 """
 
 from collections.abc import Iterable
@@ -19,18 +19,19 @@ _METAVAR = f"[{'|'.join(_SHELLS)}]"
 
 InstallCompletion = Annotated[
     str | None,
-    typer.Option(_INSTALL, metavar=_METAVAR, help="Install completion for this shell, or for the one that you name."),
+    typer.Option(_INSTALL, metavar=_METAVAR, help="Install shell completion for the current or the named shell."),
 ]
 ShowCompletion = Annotated[
     str | None,
-    typer.Option(_SHOW, metavar=_METAVAR, help="Print the completion script for this shell, or for the one you name."),
+    typer.Option(_SHOW, metavar=_METAVAR, help="Print the completion script for the current or the named shell."),
 ]
 
 
 def prepare(arguments: list[str]) -> list[str]:
-    """The arguments with the current shell added where a completion option names none; registers the shells.
+    """Register the shells with Typer, and return the arguments with the current shell added if it is needed.
 
-    Typer's own options either detect the shell or require its name. These do both.
+    It is needed if a completion option names no shell. Typer's own options either detect the shell or require its name;
+    these accept a name and detect the shell without one.
     """
     completion_init()
     if arguments in ([_INSTALL], [_SHOW]):
@@ -39,9 +40,9 @@ def prepare(arguments: list[str]) -> list[str]:
 
 
 def install_script(shell: str) -> None:
-    """Write the completion script to the user's home directory and say where it is."""
+    """Write the completion script to the user's home directory and print its path."""
     _, path = install(shell=_supported(shell), prog_name=_PROGRAM)
-    print(f"{shell} completion is installed in {path}: it works in every new terminal")
+    print(f"{shell} completion is installed in {path}: open a new terminal to use it")
 
 
 def show_script(shell: str) -> None:
@@ -52,7 +53,7 @@ def show_script(shell: str) -> None:
 
 def _supported(shell: str) -> str:
     if shell not in _SHELLS:
-        raise UsageError(f"there is no completion for the shell '{shell}': name one of {', '.join(_SHELLS)}")
+        raise UsageError(f"shell '{shell}' has no completion: choose from {', '.join(_SHELLS)}")
     return shell
 
 
@@ -62,7 +63,7 @@ def _current_shell(option: str) -> str:
     try:
         name: str = shellingham.detect_shell()[0]
     except shellingham.ShellDetectionFailure:
-        raise UsageError(f"cannot detect your shell: name it, e.g. paceline {option} bash") from None
+        raise UsageError(f"cannot detect the current shell: name it, e.g. paceline {option} bash") from None
     return name
 
 
@@ -79,7 +80,7 @@ def strategies(incomplete: str) -> list[str]:
 
 
 def layouts(incomplete: str) -> list[str]:
-    """The named layouts: host words contain spaces, which shells do not complete without quotes."""
+    """The layouts that have a name. Layouts such as `pw w` contain a space, and shells complete only single words."""
     from paceline.plan.layout import NAMED_WORKERS
 
     return _listed(incomplete, NAMED_WORKERS)
@@ -98,21 +99,21 @@ def workloads(incomplete: str) -> list[str]:
 
 
 def recipes() -> list[str]:
-    """Recipes, reports and `all`."""
-    from paceline.recipes.recipe import recipes as known
+    """The names of recipes and of reports, and `all`."""
+    from paceline.recipes.recipe import recipes as all_recipes
     from paceline.recipes.recipe import reports
 
-    return [*known(), *reports(), "all"]
+    return [*all_recipes(), *reports(), "all"]
 
 
 def runs(ctx: typer.Context) -> list[str]:
-    """Ids of the runs in the directory that `--runs` names, the newest first, and `latest`."""
-    found = _run_ids(ctx)
-    return ["latest", *found] if found else []
+    """`latest` and the ids of the runs in the directory that `--runs` names, the newest first."""
+    ids = _run_ids(ctx)
+    return ["latest", *ids] if ids else []
 
 
 def runs_and_sweeps(ctx: typer.Context) -> list[str]:
-    """The same, and the names of the sweeps with several runs."""
+    """The values of `runs`, and the names of the sweeps that have several runs."""
     ids = _run_ids(ctx)
     names = [run.rpartition("-")[0] for run in ids]
     sweeps = [name for name in dict.fromkeys(names) if name and names.count(name) > 1]
@@ -126,14 +127,14 @@ def _run_ids(ctx: typer.Context) -> list[str]:
     from paceline.store.paths import all_runs
 
     try:
-        found = [paths.id for paths in all_runs(Path(ctx.params.get("runs") or DEFAULT_RUNS))]
+        ids = [paths.id for paths in all_runs(Path(ctx.params.get("runs") or DEFAULT_RUNS))]
     except (PacelineError, OSError):
         # A message would appear in the middle of the command that the user is typing.
         return []
-    return found[::-1]
+    return ids[::-1]
 
 
 def _listed(incomplete: str, values: Iterable[str]) -> list[str]:
-    """Completions of the last item of a comma-separated list, without the items that it already has."""
+    """The values that may complete the last item of a comma-separated list; an item is not offered twice."""
     before, comma, _ = incomplete.rpartition(",")
     return [f"{before}{comma}{value}" for value in values if value not in before.split(",")]

@@ -1,4 +1,8 @@
-"""Where output goes: tables to stdout, everything else to stderr. Nothing shown can give the terminal orders."""
+"""Consoles for output: tables go to stdout, messages to stderr.
+
+Both replace control characters in text, so that text from users' code and from run directories of other people cannot
+send escape sequences to the terminal.
+"""
 
 import sys
 from collections.abc import Iterator
@@ -10,35 +14,37 @@ from rich.segment import Segment
 from paceline.errors import printable
 
 _WIDTH_WHEN_PIPED = 160
+"""Columns when stdout is not a terminal: enough that rich does not cut the tables."""
 
 
 def output() -> Console:
+    """The console for the result of a command, on stdout."""
     console = Console(highlight=False)
-    return _guarded(console if console.is_terminal else Console(highlight=False, width=_WIDTH_WHEN_PIPED))
+    return _sanitized(console if console.is_terminal else Console(highlight=False, width=_WIDTH_WHEN_PIPED))
 
 
 def messages(file: TextIO | None = None) -> Console:
-    return _guarded(Console(file=file or sys.stderr, highlight=False))
+    """The console for progress and messages, on stderr unless a file is given."""
+    return _sanitized(Console(file=file or sys.stderr, highlight=False))
 
 
-def _guarded(console: Console) -> Console:
-    console.push_render_hook(_Guard())
+def _sanitized(console: Console) -> Console:
+    console.push_render_hook(_SanitizeHook())
     return console
 
 
-class _Guard(RenderHook):
-    """Names, reasons and tracebacks come from users' code and from run directories of others; rich passes on what
-    escapes there are in them."""
+class _SanitizeHook(RenderHook):
+    """Replaces control characters in everything a console prints; rich itself passes them on."""
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        return [_Printable(one) for one in renderables]
+        return [_Sanitized(renderable) for renderable in renderables]
 
 
-class _Printable:
-    def __init__(self, shown: RenderableType) -> None:
-        self._shown = shown
+class _Sanitized:
+    def __init__(self, renderable: RenderableType) -> None:
+        self._renderable = renderable
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        for segment in console.render(self._shown, options):
-            # Colours are not yet escapes here, and what moves the cursor is marked as control.
+        for segment in console.render(self._renderable, options):
+            # Rich's own escape sequences stay: colours are styles here, and cursor movements are control segments.
             yield segment if segment.control else Segment(printable(segment.text), segment.style)

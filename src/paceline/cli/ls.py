@@ -1,4 +1,4 @@
-"""paceline ls: the runs there are."""
+"""paceline ls: list the runs in a directory."""
 
 from paceline.cli.options import DEFAULT_RUNS, AsJson, Runs
 
@@ -26,5 +26,8 @@ def ls(runs: Runs = DEFAULT_RUNS, json: AsJson = False) -> int:
     elif results:
         output().print(run_list(results))
     else:
-        messages().print(f"no runs in {runs}: make one with paceline run logreg", markup=False)
+        messages().print(
+            f"no runs in {runs}: start one with paceline run logreg, or name another directory with --runs",
+            markup=False,
+        )
     return 0

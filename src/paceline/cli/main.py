@@ -1,4 +1,8 @@
-"""The command line: one verb a file, and the one place where user errors become a line and an exit code."""
+"""The command line: the list of commands, and the only place that turns errors into messages and exit codes.
+
+Each command is in a file of its own. Exit codes: 0 done, 1 the run failed, 2 refused before anything started, 130
+interrupted.
+"""
 
 import signal
 import sys
@@ -13,14 +17,14 @@ from paceline.errors import RunError, UsageError, UserCodeError, one_line, print
 
 app = typer.Typer(
     name="paceline",
-    help="Train a model on a cluster, measure every step on every host, and see what sets the pace.",
+    help="Train a model on a cluster, measure every step on every host, and find the bottleneck.",
     invoke_without_command=True,
-    # The options are in completion.py: Typer's own cannot be told which shell to use.
+    # completion.py defines these options: Typer's own do not accept the name of a shell and also detect it.
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-_VERBS: dict[str, Callable[..., int]] = {
+_COMMANDS: dict[str, Callable[..., int]] = {
     "run": run.run,
     "resume": resume.resume,
     "ls": ls.ls,
@@ -31,14 +35,14 @@ _VERBS: dict[str, Callable[..., int]] = {
     "workloads": workloads.workloads,
     "doctor": doctor.doctor,
 }
-for _name, _verb in _VERBS.items():
-    app.command(_name)(_verb)
+for _name, _command in _COMMANDS.items():
+    app.command(_name)(_command)
 
 
 @app.callback()
 def _options(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
     install_completion: completion.InstallCompletion = None,
     show_completion: completion.ShowCompletion = None,
 ) -> None:
@@ -58,16 +62,18 @@ def _options(
 
 
 def main() -> None:
+    """Run the command that the arguments of this process name, and exit with its code."""
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show a sign gets another one, not a fault.
+        # Print a question mark for a character that the terminal's encoding lacks, instead of raising an error.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     code = run_command(sys.argv[1:])
-    # All is told: while the interpreter clears up, a Ctrl-C could only add a traceback to it.
+    # The command is finished. Ctrl-C during the interpreter's shutdown would only print a traceback.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)
 
 
 def run_command(arguments: list[str]) -> int:
+    """Run a command and return its exit code; errors are printed as one line on stderr."""
     try:
         code = app(args=completion.prepare(arguments), standalone_mode=False, prog_name="paceline")
     except UserCodeError as error:
@@ -88,12 +94,12 @@ def run_command(arguments: list[str]) -> int:
         print(f"paceline: {one_line(line)}", file=sys.stderr)
         return 1
     except Exception as error:
-        # The command-line parser's own complaints carry a message for the user.
+        # Errors of the command-line parser have this method; its message is for the user.
         if hasattr(error, "format_message"):
-            line = " ".join(error.format_message().split()).rstrip(".") or "nothing to do"
-            verb = f"{arguments[0]} " if arguments and arguments[0] in _VERBS else ""
-            return _refuse(f"{line}: see paceline {verb}--help")
-        return _internal(error)
+            line = " ".join(error.format_message().split()).rstrip(".") or "the arguments are not valid"
+            command = f"{arguments[0]} " if arguments and arguments[0] in _COMMANDS else ""
+            return _refuse(f"{line}: see paceline {command}--help")
+        return _report_internal_error(error)
     return code if isinstance(code, int) else 0
 
 
@@ -102,12 +108,12 @@ def _refuse(line: str) -> int:
     return 2
 
 
-def _internal(error: Exception) -> int:
-    """A fault of ours: the traceback goes to a file, its path to the screen."""
+def _report_internal_error(error: Exception) -> int:
+    """Write the traceback of an error in Paceline itself to a file, and print the path of the file."""
     import tempfile
 
-    with tempfile.NamedTemporaryFile("w", prefix="paceline-fault-", suffix=".log", delete=False) as log:
+    with tempfile.NamedTemporaryFile("w", prefix="paceline-error-", suffix=".log", delete=False) as log:
         traceback.print_exception(error, file=log)
     line = one_line(f"{type(error).__name__}: {error}")
-    print(f"paceline: internal fault, {line}; the traceback is in {log.name}", file=sys.stderr)
+    print(f"paceline: internal error: {line}; please report it with the traceback in {log.name}", file=sys.stderr)
     return 1

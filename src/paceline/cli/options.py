@@ -1,4 +1,4 @@
-"""Options that several verbs share, and flags made from the options that the spec declares."""
+"""Flags that several commands share, and flags generated from the options that the spec declares."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -13,11 +13,11 @@ from paceline.spec.option import Option
 DEFAULT_RUNS = OPTIONS["runs"].default
 Runs = Annotated[str, typer.Option("--runs", help=OPTIONS["runs"].help)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per run on stdout, a line each.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan and start nothing.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan without starting a run.")]
 
 FLAGS = tuple(name for name, option in OPTIONS.items() if option.cli == "flag")
 SET_ONLY = tuple(name for name, option in OPTIONS.items() if option.cli == "set")
-Verb = Callable[..., int]
+Command = Callable[..., int]
 _COMPLETIONS: dict[str, Callable[[str], list[str]]] = {
     "engine": completion.engines,
     "strategy": completion.strategies,
@@ -26,24 +26,24 @@ _COMPLETIONS: dict[str, Callable[[str], list[str]]] = {
 }
 
 
-def spec_flags(*names: str, overrides: str = "") -> Callable[[Verb], Verb]:
-    """Replace the `**flags` of a verb by the flags of these options; None stands for one that was not given.
+def spec_flags(*names: str, overrides: str = "") -> Callable[[Command], Command]:
+    """Replace the `**flags` parameter of a command with the flags of these options.
 
-    `overrides` names what has values of its own, which then take the place of the defaults.
+    A flag that was not given has the value None. `overrides` is shown as the default of all these flags, for a command
+    whose defaults do not come from the spec.
     """
 
-    def decorate(verb: Verb) -> Verb:
-        own = [each for each in inspect.signature(verb).parameters.values() if each.kind is not each.VAR_KEYWORD]
-        flags = [_parameter(OPTIONS[name], overrides) for name in names]
-        own[1:1] = flags
-        verb.__signature__ = inspect.Signature(own, return_annotation=int)  # type: ignore[attr-defined]
-        return verb
+    def decorate(command: Command) -> Command:
+        parameters = [p for p in inspect.signature(command).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        parameters[1:1] = [_parameter(OPTIONS[name], overrides) for name in names]
+        command.__signature__ = inspect.Signature(parameters, return_annotation=int)  # type: ignore[attr-defined]
+        return command
 
     return decorate
 
 
-def given(flags: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields whose flags were given."""
+def given_fields(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of the flags that the user gave."""
     return {name: value for name, value in flags.items() if value is not None}
 
 
@@ -54,7 +54,7 @@ def _parameter(option: Option, overrides: str) -> inspect.Parameter:
         help=f"{option.help} {default}".strip(),
         autocompletion=_COMPLETIONS.get(option.name),
     )
-    kind: Any = list[str] if option.repeatable else str if option.axis else option.base_type
+    type_: Any = list[str] if option.repeatable else str if option.axis else option.base_type
     return inspect.Parameter(
-        option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, info]
+        option.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[type_ | None, info]
     )

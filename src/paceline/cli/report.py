@@ -1,4 +1,4 @@
-"""paceline report: runs as a page to read, keep and hand on."""
+"""paceline report: write a report of runs as an HTML page or in another format."""
 
 from typing import Annotated
 
@@ -12,8 +12,12 @@ def report(
     run: Annotated[
         list[str], typer.Argument(help="Runs, or names of sweeps.", autocompletion=completion.runs_and_sweeps)
     ],
-    out: Annotated[str | None, typer.Option(help="File to write (default: NAME-report.html here).")] = None,
-    format: Annotated[str, typer.Option(help="html, md, csv, json; a list writes several.")] = "html",
+    out: Annotated[
+        str | None, typer.Option(help="File to write (default: NAME-report.html in the current directory).")
+    ] = None,
+    format: Annotated[
+        str, typer.Option(help="html, md, csv or json; a comma-separated list writes several files.")
+    ] = "html",
     runs: Runs = DEFAULT_RUNS,
 ) -> int:
     """Write a report: best configurations, bottlenecks, charts and tables, in one file that needs no network."""
@@ -23,9 +27,9 @@ def report(
     from paceline.store.paths import find_runs
 
     formats = parse_formats(format)
-    found = find_runs(Path(runs), run)
-    asked = list(dict.fromkeys(run))
-    title = found[0].id if len(found) == 1 else Path(asked[0]).name if len(asked) == 1 else "comparison"
-    for path in write_report(title, found, Path(out) if out else None, formats):
+    selected = find_runs(Path(runs), run)
+    names = list(dict.fromkeys(run))
+    title = selected[0].id if len(selected) == 1 else Path(names[0]).name if len(names) == 1 else "comparison"
+    for path in write_report(title, selected, Path(out) if out else None, formats):
         print(path)
     return 0

@@ -1,11 +1,12 @@
-"""paceline reproduce: the tables and figures of published reports, made again."""
+"""paceline reproduce: repeat the experiments of published reports and show our results beside the published ones."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from paceline.cli import completion
-from paceline.cli.options import DEFAULT_RUNS, DryRun, Runs, given, spec_flags
+from paceline.cli.options import DEFAULT_RUNS, DryRun, Runs, given_fields, spec_flags
 
 if TYPE_CHECKING:
     from paceline.recipes.recipe import Recipe
@@ -18,44 +19,45 @@ def reproduce(
     recipe: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Recipes (report1-table4), all of a report (report1), or all.", autocompletion=completion.recipes
+            help="Recipes (report1-table4), a report for all of its recipes (report1), or all.",
+            autocompletion=completion.recipes,
         ),
     ] = None,
     *,
     full: Annotated[
-        bool, typer.Option("--full", help="The report's own sizes instead of a few minutes' worth.")
+        bool, typer.Option("--full", help="Use the sizes of the report instead of sizes that take a few minutes.")
     ] = False,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="Any other field, e.g. batch=64,128.")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="Any other option, e.g. batch=64,128.")] = None,
     runs: Runs = DEFAULT_RUNS,
-    format_: Annotated[str, typer.Option("--format", help="text, or md: Markdown.")] = "text",
+    format_: Annotated[str, typer.Option("--format", help="text or md (Markdown).")] = "text",
     dry_run: DryRun = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per recipe on stdout.")] = False,
     **flags: Any,
 ) -> int:
-    """Make tables and figures of published reports again, ours beside theirs; without a RECIPE, list them."""
+    """Reproduce tables and figures of published reports; without a RECIPE, list the recipes."""
     from paceline.errors import SpecError, unknown
     from paceline.recipes.recipe import find, reports
-    from paceline.spec.load import assignments
+    from paceline.spec.load import parse_assignments
     from paceline.terminal.reproduction import report_heading
 
     if format_ not in ("text", "md"):
         raise SpecError(unknown("format", format_, ("text", "md")))
     if not recipe:
-        return _list(json)
-    wanted = list({one.name: one for name in recipe for one in find(name)}.values())
-    changes: dict[str, Any] = {"runs": runs, **assignments(set_ or []), **given(flags)}
+        return _list_recipes(json)
+    selected = list({match.name: match for name in recipe for match in find(name)}.values())
+    changes: dict[str, Any] = {"runs": runs, **parse_assignments(set_ or []), **given_fields(flags)}
     if dry_run:
-        return _plans(wanted, full, changes)
-    codes, headed = [], set()
-    for one in wanted:
-        if format_ == "md" and len(wanted) > 1 and one.report not in headed and not json:
-            headed.add(one.report)
-            print(report_heading(one.report, reports()[one.report]))
-        codes.append(_reproduce(one, full, changes, json, format_))
+        return _show_plans(selected, full, changes)
+    codes, reports_with_heading = [], set()
+    for each in selected:
+        if format_ == "md" and len(selected) > 1 and each.report not in reports_with_heading and not json:
+            reports_with_heading.add(each.report)
+            print(report_heading(each.report, reports()[each.report]))
+        codes.append(_reproduce(each, full, changes, json, format_))
     return max(codes)
 
 
-def _list(json: bool) -> int:
+def _list_recipes(json: bool) -> int:
     from msgspec.json import encode
 
     from paceline.cli.console import output
@@ -63,33 +65,34 @@ def _list(json: bool) -> int:
     from paceline.spec.sweep import expand
     from paceline.terminal.reproduction import recipe_list
 
-    known = list(recipes().values())
-    counts = [
-        [sum(len(expand(part)) for part in one.experiments(full=full)) for full in (False, True)] for one in known
+    all_recipes = list(recipes().values())
+    run_counts = [
+        [sum(len(expand(experiment)) for experiment in recipe.experiments(full=full)) for full in (False, True)]
+        for recipe in all_recipes
     ]
     if json:
-        for one, (small, full) in zip(known, counts, strict=True):
-            about = {"recipe": one.name, "names": one.names, "title": one.title, "runs": small, "full_runs": full}
-            print(encode(about).decode())
+        for recipe, (small, full) in zip(all_recipes, run_counts, strict=True):
+            fields = {"recipe": recipe.name, "names": recipe.names, "title": recipe.title}
+            print(encode({**fields, "runs": small, "full_runs": full}).decode())
     else:
-        output().print(recipe_list(known, counts))
+        output().print(recipe_list(all_recipes, run_counts))
     return 0
 
 
-def _plans(wanted: "list[Recipe]", full: bool, changes: dict[str, Any]) -> int:
+def _show_plans(selected: "list[Recipe]", full: bool, changes: dict[str, Any]) -> int:
     from paceline import pipeline
     from paceline.cli.console import output
     from paceline.terminal.plan import plan_table
 
-    for one in wanted:
-        parts = one.experiments(full=full, changes=changes)
-        plans = [plan for part in parts for plan in pipeline.plan(part)]
-        output().print(f"{one.name}: {one.title}")
+    for recipe in selected:
+        experiments = recipe.experiments(full=full, changes=changes)
+        plans = [plan for experiment in experiments for plan in pipeline.plan(experiment)]
+        output().print(f"{recipe.name}: {recipe.title}")
         output().print(plan_table(plans))
     return 0
 
 
-def _reproduce(one: "Recipe", full: bool, changes: dict[str, Any], json: bool, format_: str) -> int:
+def _reproduce(recipe: "Recipe", full: bool, changes: dict[str, Any], json: bool, format_: str) -> int:
     from msgspec.json import encode
 
     from paceline.cli.console import output
@@ -97,32 +100,32 @@ def _reproduce(one: "Recipe", full: bool, changes: dict[str, Any], json: bool, f
     from paceline.recipes.reproduction import reproduction
     from paceline.terminal.reproduction import markdown, record, view
 
-    results = _make(one.experiments(full=full, changes=changes))
-    made = reproduction(one, results, full=full, changes=changes)
+    results = _run(recipe.experiments(full=full, changes=changes))
+    outcome = reproduction(recipe, results, full=full, changes=changes)
     if json:
-        print(encode(record(made)).decode(), flush=True)
+        print(encode(record(outcome)).decode(), flush=True)
     elif format_ == "md":
-        print(markdown(made), flush=True)
+        print(markdown(outcome), flush=True)
     else:
-        output().print(view(made))
+        output().print(view(outcome))
     return max(EXIT[result.status] for result in results)
 
 
-def _make(parts: "list[Experiment]") -> "list[Result]":
-    """The runs that are not there yet; what cannot work is refused before the first one starts."""
+def _run(experiments: "list[Experiment]") -> "list[Result]":
+    """Make the runs that are not stored yet; an experiment that cannot work is refused before the first run starts."""
     from paceline import pipeline
     from paceline.cli.console import messages
     from paceline.terminal import live
 
     console, results = messages(), []
-    for part in parts:
-        pipeline.plan(part)
-    for part in parts:
+    for experiment in experiments:
+        pipeline.plan(experiment)
+    for experiment in experiments:
         results += pipeline.run(
-            part,
-            view=lambda plan, number, of: live.show(console, plan, number, of),
+            experiment,
+            view=partial(live.show, console),
             on_result=lambda *_: None,
-            say=lambda line: console.print(line, markup=False),
+            on_message=lambda line: console.print(line, markup=False),
         )
         if results[-1].status == "aborted":
             break

@@ -1,4 +1,4 @@
-"""paceline resume: go on with a run that was cut short."""
+"""paceline resume: continue a failed or interrupted run from its last checkpoint."""
 
 from functools import partial
 from typing import Annotated
@@ -14,13 +14,14 @@ def resume(
     run: Annotated[
         str,
         typer.Argument(
-            help="A run's id, the beginning of one, its directory, or `latest`.", autocompletion=completion.runs
+            help="Id of a run, the first characters of an id, the directory of a run, or `latest`.",
+            autocompletion=completion.runs,
         ),
     ],
     runs: Runs = DEFAULT_RUNS,
     json: AsJson = False,
 ) -> int:
-    """Continue a failed or aborted run from its last checkpoint, as a new run beside it."""
+    """Continue a failed or interrupted run from its last checkpoint; the continuation is stored as a new run."""
     from pathlib import Path
 
     from paceline import pipeline
@@ -34,7 +35,7 @@ def resume(
     result = pipeline.resume(
         find_run(Path(runs), run),
         view=partial(live.show, console),
-        say=lambda line: console.print(line, markup=False, soft_wrap=True),
+        on_message=lambda line: console.print(line, markup=False, soft_wrap=True),
     )
     if json:
         print(encode(result).decode(), flush=True)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paceline.cli import completion
-from paceline.cli.options import FLAGS, SET_ONLY, AsJson, DryRun, given, spec_flags
+from paceline.cli.options import FLAGS, SET_ONLY, AsJson, DryRun, given_fields, spec_flags
 
 if TYPE_CHECKING:
     from paceline.spec.experiment import Experiment
     from paceline.store.result import Result
 
 EXIT = {"ok": 0, "failed": 1, "diverged": 1, "aborted": 130}
+"""The exit code for each status of a run."""
 
 
 @spec_flags(*FLAGS)
@@ -22,7 +23,7 @@ def run(
     workload: Annotated[
         str,
         typer.Argument(
-            help="A workload that `paceline workloads` lists, your own file or module, or a spec.toml.",
+            help="A name that `paceline workloads` lists, path/to/file.py, package.module:name, or spec.toml.",
             autocompletion=completion.workloads,
         ),
     ],
@@ -32,41 +33,42 @@ def run(
         typer.Option("--set", help=f"Any other option, name=value: {', '.join(SET_ONLY)}. May be given several times."),
     ] = None,
     metrics_port: Annotated[
-        int | None, typer.Option(help="Serve live metrics for Prometheus on 127.0.0.1 at this port; 0 is any free one.")
+        int | None,
+        typer.Option(help="Serve live metrics for Prometheus on 127.0.0.1 at this port; 0 is any free port."),
     ] = None,
     dry_run: DryRun = False,
     json: AsJson = False,
     **flags: Any,
 ) -> int:
     """Train WORKLOAD on a cluster and measure it. Comma-separated lists make a sweep of all combinations."""
-    request = _request(workload, flags, set_ or [])
+    experiment = _read_experiment(workload, flags, set_ or [])
     if dry_run:
-        return _show_plan(request)
-    results = _run(request, json=json, metrics_port=metrics_port)
+        return _show_plan(experiment)
+    results = _run(experiment, json=json, metrics_port=metrics_port)
     if not json:
-        _show(results)
+        _show_results(results)
     return max(EXIT[result.status] for result in results)
 
 
-def _request(workload: str, flags: dict[str, Any], pairs: list[str]) -> "Experiment":
-    """The spec file's fields if there is one, then the flags, then `--set`: the last one counts."""
-    from paceline.spec.load import assignments, experiment, load_toml
+def _read_experiment(workload: str, flags: dict[str, Any], assignments: list[str]) -> "Experiment":
+    """The experiment of the spec file or workload. Flags override the file, and `--set` overrides both."""
+    from paceline.spec.load import experiment, load_toml, parse_assignments
 
     fields = load_toml(Path(workload)) if workload.endswith(".toml") else {"workload": workload}
-    return experiment(fields | given(flags) | assignments(pairs))
+    return experiment(fields | given_fields(flags) | parse_assignments(assignments))
 
 
-def _show_plan(request: "Experiment") -> int:
+def _show_plan(experiment: "Experiment") -> int:
     from paceline import pipeline
     from paceline.cli.console import output
     from paceline.terminal.plan import plan_table
 
-    output().print(plan_table(pipeline.plan(request)))
+    output().print(plan_table(pipeline.plan(experiment)))
     return 0
 
 
-def _run(request: "Experiment", *, json: bool, metrics_port: int | None) -> "list[Result]":
-    """Make the runs; their progress and how each ended go to stderr, their JSON to stdout."""
+def _run(experiment: "Experiment", *, json: bool, metrics_port: int | None) -> "list[Result]":
+    """Make the runs. Progress and the status of each go to stderr, JSON results to stdout."""
     from paceline import pipeline
     from paceline.cli.console import messages
     from paceline.metrics.sweep_state import SweepState
@@ -75,7 +77,7 @@ def _run(request: "Experiment", *, json: bool, metrics_port: int | None) -> "lis
 
     console, sweep = messages(), SweepState()
 
-    def say(line: str) -> None:
+    def on_message(line: str) -> None:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def on_result(result: "Result", skipped: bool) -> None:
@@ -83,21 +85,21 @@ def _run(request: "Experiment", *, json: bool, metrics_port: int | None) -> "lis
         if json:
             print(encode(result).decode(), flush=True)
         if result.traceback and not skipped:
-            say(result.traceback.rstrip())
-        note = "done before" if skipped else result.status
-        console.print(f"  {result.run}: {note}" + (f", {result.reason}" if result.reason else ""), markup=False)
+            on_message(result.traceback.rstrip())
+        status = "already done" if skipped else result.status
+        console.print(f"  {result.run}: {status}" + (f", {result.reason}" if result.reason else ""), markup=False)
 
     with ExitStack() as stack:
-        view: pipeline.View = partial(live.show, console)
+        view: pipeline.RunView = partial(live.show, console)
         if metrics_port is not None:
             from paceline.metrics.serve import serving
 
-            say(f"metrics: {stack.enter_context(serving(sweep, metrics_port))}")
-            view = pipeline.together(view, sweep.view)
-        return pipeline.run(request, view=view, on_result=on_result, say=say)
+            on_message(f"metrics: {stack.enter_context(serving(sweep, metrics_port))}")
+            view = pipeline.combine_views(view, sweep.view)
+        return pipeline.run(experiment, view=view, on_result=on_result, on_message=on_message)
 
 
-def _show(results: "list[Result]") -> None:
+def _show_results(results: "list[Result]") -> None:
     from paceline.analyze.comparison import compare
     from paceline.cli.console import output
     from paceline.terminal.compare import comparison_view

@@ -1,4 +1,4 @@
-"""paceline show: one run in full."""
+"""paceline show: print the result of one run."""
 
 from typing import Annotated
 
@@ -12,7 +12,8 @@ def show(
     run: Annotated[
         str,
         typer.Argument(
-            help="A run's id, the beginning of one, its directory, or `latest`.", autocompletion=completion.runs
+            help="Id of a run, the first characters of an id, the directory of a run, or `latest`.",
+            autocompletion=completion.runs,
         ),
     ],
     runs: Runs = DEFAULT_RUNS,

@@ -35,7 +35,7 @@ from paceline.workloads.registry import workload
 from paceline.workloads.user_workload import absolute
 
 _POLL_EVERY_S = 0.1
-Watch = Callable[[RunState], None]
+StateListener = Callable[[RunState], None]
 """A live view: called about ten times a second with the state of the run."""
 
 
@@ -79,7 +79,7 @@ def execute(
     kind: HostKind,
     data: PreparedData,
     writer: RunWriter,
-    watch: Watch,
+    listener: StateListener,
     interrupts: Interrupts,
     start: ResumePoint = ResumePoint(),  # noqa: B008  # frozen
 ) -> events.End:
@@ -93,7 +93,7 @@ def execute(
         cluster = Cluster(hosts, writer.paths.logs, writer.paths.spool.absolute(), sample_hz, AGENT_LEASE_S)
         controller = RunController(plan, kind, data, writer, cluster, hosts, start)
         try:
-            end = controller.run(interrupts, watch)
+            end = controller.run(interrupts, listener)
         finally:
             cluster.close()
             controller.drain()
@@ -132,13 +132,13 @@ class RunController:
         self._secrets = ENGINES[plan.spec.engine].new_secrets()
         self._end: events.End | None = None
 
-    def run(self, interrupts: Interrupts, watch: Watch) -> events.End:
+    def run(self, interrupts: Interrupts, listener: StateListener) -> events.End:
         poll_s = 0.0
         while self._end is None:
             wait_s = poll_s - self._writer.now_s()
             if wait_s <= 0:
                 self._poll(interrupts)
-                watch(self._ingest.state)
+                listener(self._ingest.state)
                 # Counted from the end of the poll: however many messages arrive, polls must not take all the time.
                 poll_s = self._writer.now_s() + _POLL_EVERY_S
             elif received := self._cluster.next(timeout_s=wait_s):
@@ -146,7 +146,7 @@ class RunController:
             # Checked after each message: the final parameters, which arrive last, may not fit on the disk.
             if self._writer.trouble:
                 self._decide(events.StoreLost(self._writer.trouble))
-        watch(self._ingest.state)
+        listener(self._ingest.state)
         return self._end
 
     def _poll(self, interrupts: Interrupts) -> None:

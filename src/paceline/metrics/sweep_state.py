@@ -1,48 +1,53 @@
-"""What is going on in a sweep, kept for readers in other threads: the run under way, and the count of those done."""
+"""The state of a sweep for readers in other threads: a snapshot of the current run, and the number of finished runs."""
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import get_args
 
-from paceline.control.run_controller import Watch
+from paceline.control.run_controller import StateListener
 from paceline.control.run_state import RunState
 from paceline.plan.place import RunPlan
 from paceline.store.result import Result, Status
 
-_LOOK_EVERY_S = 0.25  # agents ship about once a second: more often there is nothing new
+_SNAPSHOT_INTERVAL_S = 0.25
+"""Agents send records about once a second, so more frequent snapshots would show nothing new."""
 BEFORE = "before"
-"""How a run counts that an earlier sweep of the same name has made."""
+"""The status label of a run that an earlier sweep of the same name has made."""
 
 
 class SweepState:
-    """Listens beside the live view. What it holds is replaced and never changed, so no reader has to wait."""
+    """Collects the state of a sweep. Attributes are replaced and never modified, so readers need no lock."""
 
     def __init__(self) -> None:
         self.runs = 0
-        """Of the sweep in all; 0 until its first run begins."""
+        """Number of runs in the sweep; 0 until its first run starts."""
         self.finished: dict[str, int] = dict.fromkeys((*get_args(Status), BEFORE), 0)
-        self.moment: RunState | None = None
-        """Of the run under way or, until the next one begins, of the last."""
+        """Number of finished runs by status."""
+        self.run_state: RunState | None = None
+        """A snapshot of the current run or, between two runs, of the last one."""
 
     @contextmanager
-    def view(self, _plan: RunPlan, _number: int, of: int) -> Iterator[Watch]:
-        self.runs, looked_s = of, 0.0
+    def view(self, _plan: RunPlan, _number: int, run_count: int) -> Iterator[StateListener]:
+        """A `pipeline.RunView` that takes snapshots of the run."""
+        self.runs, snapshot_at_s = run_count, 0.0
         latest: RunState | None = None
 
-        def watch(moment: RunState) -> None:
-            nonlocal looked_s, latest
-            latest = moment
-            if time.monotonic() - looked_s >= _LOOK_EVERY_S:
-                looked_s = time.monotonic()
-                self.moment = moment.snapshot()
+        def listener(state: RunState) -> None:
+            nonlocal snapshot_at_s, latest
+            latest = state
+            if time.monotonic() - snapshot_at_s >= _SNAPSHOT_INTERVAL_S:
+                snapshot_at_s = time.monotonic()
+                self.run_state = state.snapshot()
 
         try:
-            yield watch
+            yield listener
         finally:
-            if latest:  # with all that came in while the run was closing
-                self.moment = latest.snapshot()
+            if latest:
+                # Includes the records that arrived while the run was closing.
+                self.run_state = latest.snapshot()
 
     def on_result(self, result: Result, skipped: bool) -> None:
-        counted = BEFORE if skipped else result.status
-        self.finished = self.finished | {counted: self.finished[counted] + 1}
+        """Count a finished run."""
+        status = BEFORE if skipped else result.status
+        self.finished = self.finished | {status: self.finished[status] + 1}

@@ -1,6 +1,7 @@
-"""What the user asked for, as typed values: one RunSpec for each run, and the Experiment that they come from.
+"""The options of a run: `RunSpec` holds those of one run, `Experiment` those of a sweep of runs.
 
-Every option of `paceline run` is declared here and nowhere else; see option.py for what is made from it.
+Every option of `paceline run` is declared here and nowhere else. See option.py for what is generated from the
+declarations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,9 +18,9 @@ from paceline.spec.values import check_directory, check_name, number_as_text, pe
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, fully decided. Two runs with equal RunSpecs are repeats of the same measurement.
+    """All options of one run.
 
-    The order of the fields is part of a run's key: new ones go to the end.
+    The key of a run is a hash of these fields in order, so new fields go to the end.
     """
 
     workload: Annotated[
@@ -35,7 +36,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     examples: Annotated[
         int | None,
-        Option(cli="flag", least=1, unit="examples", unset="all", help="Number of training examples to use."),
+        Option(cli="flag", minimum=1, unit="examples", unset="all", help="Number of training examples to use."),
     ] = None
     engine: Annotated[
         str, Option(cli="flag", help="Framework that trains, e.g. torch; `paceline doctor` lists the engines.")
@@ -53,12 +54,12 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
             "for a worker: 'pw w w'.",
         ),
     ] = None
-    batch: Annotated[int, Option(cli="flag", least=1, unit="examples", help="Examples per worker and step.")] = 100
+    batch: Annotated[int, Option(cli="flag", minimum=1, unit="examples", help="Examples per worker and step.")] = 100
     seed: Annotated[
-        int, Option(cli="flag", least=0, most=2**31 - 1, help="Seed of the initial weights and of the data order.")
+        int, Option(cli="flag", minimum=0, maximum=2**31 - 1, help="Seed of the initial weights and of the data order.")
     ] = 1
     repeat: int = 1
-    """Which repetition this is, from 1. The user says how many there are: Experiment.repeat."""
+    """The number of this repeat, counted from 1. `Experiment.repeat` is how many there are."""
     stop: Annotated[
         tuple[StopRule, ...],
         Option(
@@ -85,7 +86,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         Option(
             cli="flag",
-            least=1,
+            minimum=1,
             unit="updates",
             unset="100 if a stop rule needs evaluations, else only at the end",
             help="Updates between evaluations by the chief (worker 0).",
@@ -93,7 +94,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     eval_examples: Annotated[
         int | None,
-        Option(least=1, unit="examples", unset="all", help="Test examples to evaluate on, counted from the first."),
+        Option(minimum=1, unit="examples", unset="all", help="Test examples to evaluate on, counted from the first."),
     ] = None
     checkpoint_every: Annotated[
         str | None,
@@ -107,12 +108,12 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
             help="Updates (500) or time (30s) between checkpoints by the chief.",
         ),
     ] = None
-    checkpoint_keep: Annotated[int, Option(least=1, help="Number of checkpoints to keep: the latest ones.")] = 3
+    checkpoint_keep: Annotated[int, Option(minimum=1, help="Number of checkpoints to keep: the latest ones.")] = 3
     backup: Annotated[
         int,
         Option(
             cli="flag",
-            least=0,
+            minimum=0,
             unit="workers",
             help="Number of slowest workers that an update of ps-sync does not wait for, where the engine supports it.",
         ),
@@ -127,7 +128,9 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
             "without the task).",
         ),
     ] = None
-    restarts: Annotated[int, Option(cli="flag", least=0, most=1000, help="Maximum number of restarts in a run.")] = 3
+    restarts: Annotated[
+        int, Option(cli="flag", minimum=0, maximum=1000, help="Maximum number of restarts in a run.")
+    ] = 3
     hosts: Annotated[
         str,
         Option(cli="flag", help="local, or netns (Linux, root): isolated network namespaces on this machine."),
@@ -167,13 +170,13 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     lr: Annotated[float | None, Option(above=0, unset="the workload's", help="Learning rate.")] = None
     momentum: Annotated[
-        float | None, Option(least=0, below=1, unset="the workload's", help="Momentum of the optimizer.")
+        float | None, Option(minimum=0, below=1, unset="the workload's", help="Momentum of the optimizer.")
     ] = None
     threads: Annotated[
         int | None,
         Option(
-            least=1,
-            most=4096,
+            minimum=1,
+            maximum=4096,
             unset="an even share of the cores, or what the workload declares",
             help="Compute threads per worker.",
         ),
@@ -187,12 +190,12 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     sample_hz: Annotated[
-        float, Option(least=0.1, most=100, unit="Hz", help="Samples of each host's counters per second.")
+        float, Option(minimum=0.1, maximum=100, unit="Hz", help="Samples of each host's counters per second.")
     ] = 10.0
     trace_every: Annotated[
         int | None,
         Option(
-            least=0,
+            minimum=0,
             unit="steps",
             unset="the engine's choice",
             help="Steps between traces, for engines that do not report the phases of a step otherwise; 0 is never.",
@@ -204,13 +207,13 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):
-    """A request: a run, the options that take several values, and how often to make each run."""
+    """A run, the options that take several values, and the number of repeats."""
 
     run: RunSpec
-    """The first run: every option has its first value."""
+    """The first run: every option with a list has the first value of it."""
     axes: Mapping[str, tuple[Any, ...]] = {}
     """The options with several values; the runs are the product of these lists."""
-    repeat: Annotated[int, Option(cli="flag", axis=False, least=1, help="Number of times to make each run.")] = 1
+    repeat: Annotated[int, Option(cli="flag", axis=False, minimum=1, help="Number of times to repeat each run.")] = 1
     name: Annotated[
         str | None,
         Option(
@@ -218,7 +221,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
             axis=False,
             unset="the workload's",
             check=check_name,
-            help="Name of the sweep: a-z, 0-9 and '-'. The same name again makes only the runs that are not done.",
+            help="Name of the sweep: a-z, 0-9 and '-'. With the name of an earlier sweep, only missing runs are made.",
         ),
     ] = None
     runs: Annotated[
@@ -226,7 +229,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     ] = "runs"
 
     def value(self, option: str) -> object:
-        """What was asked for: a tuple of all values for an option that may be a list."""
+        """The value of an option; a tuple of all values for an option that may be a list."""
         if option in AXES:
             return self.axes.get(option, (getattr(self.run, option),))
         return getattr(self.run if option in RUN_OPTIONS else self, option)

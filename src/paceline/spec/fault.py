@@ -1,6 +1,7 @@
-"""Faults to be caused in a run: `freeze w2 for 5s at 10s` as a typed value, and back in the same form.
+"""Faults to inject into a run: parse `freeze w2 for 5s at 10s` into a `Fault`, and write a `Fault` as such text.
 
-A verb, a task or host, then clauses in any order: `to` (how far), `for` (how long) and `at` (when).
+The text is a kind of fault, a task or host, then clauses in any order: `to` (the limit), `for` (the duration) and `at`
+(the step or the time at which the fault begins).
 """
 
 import re
@@ -21,49 +22,55 @@ _EXAMPLES: Mapping[FaultKind, str] = {
     "limit": "limit h2 to 10mbit at 20s",
 }
 _CLAUSES = ("to", "for", "at")
+_LIMIT_EXAMPLES: Mapping[FaultKind, str] = {"slow": "to 0.2 cpus", "limit": "to 10mbit"}
+_KINDS_WITH_DURATION: tuple[FaultKind, ...] = ("freeze", "cut")
+"""The kinds that need a `for` clause: without an end, the run could not continue."""
 _TASK, _HOST = re.compile(r"(w|ps)\d{1,4}", re.ASCII), re.compile(r"h\d{1,4}", re.ASCII)
 _STEP = re.compile(r"step (\d{1,12})", re.ASCII)
-MOST_SECONDS = 10**6
-_LEAST_SECONDS = 0.001
-_DIGITS = 6
-"""After the point: what is written down reads as the same."""
+_MAX_SECONDS = 10**6
+_MIN_DURATION_S = 0.001
+_DECIMALS = 6
+"""Values are rounded to this many decimals when parsed, so that a fault written as text parses as equal."""
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """One disturbance; `at_step` or `at_s` says when it begins, and what has no `for_s` lasts."""
+    """One fault. It begins at `at_step` or at `at_s`; without `for_s` it lasts until the run ends."""
 
     kind: FaultKind
     target: str
-    """A task or a host."""
+    """The name of a task (w1, ps0) or of a host (h2)."""
     at_step: int | None = None
-    """Of the run's updates, as the controller last heard."""
+    """The number of updates at which it begins, as last reported to the controller."""
     at_s: float | None = None
-    """Seconds after the barrier opened."""
+    """The time at which it begins, in seconds after the start of training."""
     for_s: float | None = None
+    """The duration in seconds."""
     cpus: float | None = None
+    """The number of cores left to the host; only for `slow`."""
     link_bits_s: int | None = None
+    """The rate of the host's link in bit/s; only for `limit`."""
 
     @classmethod
     def parse(cls, text: str) -> "Fault":
         words = text.lower().split()
         if not words:
-            raise SpecError(f"fault '{text}' says nothing: write e.g. {_EXAMPLES['kill']}")
+            raise SpecError(f"fault '{text}' is empty: write e.g. {_EXAMPLES['kill']}")
         if words[0] not in _EXAMPLES:
             raise SpecError(unknown("fault", words[0], _EXAMPLES))
         kind: FaultKind = next(kind for kind in get_args(FaultKind) if kind == words[0])
         try:
             target = _target(kind, words[1] if len(words) > 1 else "")
             clauses = _clauses(words[2:])
-            to = _amount(kind, clauses)
-            at_step, at_s = _moment(clauses)
+            limit = _limit(kind, clauses)
+            at_step, at_s = _start(clauses)
             return cls(
                 kind=kind,
                 target=target,
                 at_step=at_step,
                 at_s=at_s,
-                for_s=_length(kind, clauses),
-                cpus=_cpus(to) if kind == "slow" else None,
-                link_bits_s=units.bits_per_second(to) if kind == "limit" else None,
+                for_s=_duration(kind, clauses),
+                cpus=_cpus(limit) if kind == "slow" else None,
+                link_bits_s=units.bits_per_second(limit) if kind == "limit" else None,
             )
         except SpecError as error:
             raise SpecError(f"fault '{text}': {error}; write e.g. {_EXAMPLES[kind]}") from None
@@ -97,81 +104,80 @@ def parse_faults(texts: Sequence[str]) -> tuple[Fault, ...]:
 
 
 def read_faults(given: Any) -> tuple[Fault, ...]:
-    """Faults from whatever a spec may hold: text, a Fault, or a list of these."""
+    """The faults that a spec gives as text, as a `Fault`, or as a list of these."""
     faults = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
-    # A Fault made in Python is written as text and parsed again, so it is checked like any other.
+    # A Fault made in Python is written as text and parsed again, so that the same checks apply to it.
     return parse_faults([str(fault) for fault in faults])
 
 
 def _clauses(words: Sequence[str]) -> dict[str, str]:
-    found: dict[str, list[str]] = {}
+    """The text of each clause by its first word: `for 5s at step 9` -> {"for": "5s", "at": "step 9"}."""
+    clauses: dict[str, list[str]] = {}
     current: list[str] | None = None
     for word in words:
         if word in _CLAUSES:
-            if word in found:
-                raise SpecError(f"'{word}' is there twice")
-            current = found[word] = []
+            if word in clauses:
+                raise SpecError(f"'{word}' is given twice: give it once")
+            current = clauses[word] = []
         elif current is None:
-            raise SpecError(unknown("word", word, _CLAUSES))
+            raise SpecError(unknown("clause", word, _CLAUSES))
         else:
             current.append(word)
-    return {word: " ".join(rest) for word, rest in found.items()}
+    return {name: " ".join(values) for name, values in clauses.items()}
 
 
 def _target(kind: FaultKind, name: str) -> str:
     if not _TASK.fullmatch(name) and not _HOST.fullmatch(name):
         raise SpecError(f"'{name}' is neither a task (w1, ps0) nor a host (h2)")
     if kind == "kill" and _HOST.fullmatch(name):
-        raise SpecError(f"only tasks are killed, and {name} is a host")
+        raise SpecError(f"kill takes a task (w1, ps0), but {name} is a host")
     if kind in ("cut", "slow", "limit") and _TASK.fullmatch(name):
-        raise SpecError(f"only hosts are {_DONE[kind]}, and {name} is a task")
+        raise SpecError(f"{kind} takes a host (h2), but {name} is a task")
     return name
 
 
-_DONE: Mapping[FaultKind, str] = {"cut": "cut", "slow": "slowed", "limit": "limited"}
-
-
-def _moment(clauses: Mapping[str, str]) -> tuple[int | None, float | None]:
-    """At which step, or at which second."""
+def _start(clauses: Mapping[str, str]) -> tuple[int | None, float | None]:
+    """The step or the time in seconds at which the fault begins; the other one is None."""
     text = clauses.get("at")
     if text is None:
-        raise SpecError("it does not say when")
+        raise SpecError("the start is missing: add 'at step 500' or 'at 10s'")
     if text.startswith("step"):
         if not (match := _STEP.fullmatch(text)) or not int(match[1]):
-            raise SpecError(f"'{text}' is no step: a whole number above 0")
+            raise SpecError(f"'{text}' is not a step: write 'step' and a whole number above 0 (at most 12 digits)")
         return int(match[1]), None
-    return None, _seconds(text, least=0.0)
+    return None, _seconds(text, minimum=0.0)
 
 
-def _length(kind: FaultKind, clauses: Mapping[str, str]) -> float | None:
+def _duration(kind: FaultKind, clauses: Mapping[str, str]) -> float | None:
     if "for" not in clauses:
-        if kind in ("freeze", "cut"):
-            raise SpecError("it does not say for how long")
+        if kind in _KINDS_WITH_DURATION:
+            raise SpecError("the duration is missing: add e.g. 'for 5s'")
         return None
     if kind == "kill":
-        raise SpecError("what is killed is not so for a while: leave out 'for'")
-    return _seconds(clauses["for"], least=_LEAST_SECONDS)
+        raise SpecError(f"kill takes no duration: remove 'for {clauses['for']}'")
+    return _seconds(clauses["for"], minimum=_MIN_DURATION_S)
 
 
-def _amount(kind: FaultKind, clauses: Mapping[str, str]) -> str:
-    """What it is to come down to, as it was written."""
-    if kind in ("slow", "limit") and "to" not in clauses:
-        raise SpecError("it does not say to what")
-    if kind not in ("slow", "limit") and "to" in clauses:
-        raise SpecError(f"{kind} has no amount: leave out 'to'")
+def _limit(kind: FaultKind, clauses: Mapping[str, str]) -> str:
+    """The text of the `to` clause; empty for the kinds that take none."""
+    if kind in _LIMIT_EXAMPLES and "to" not in clauses:
+        raise SpecError(f"the limit is missing: add e.g. '{_LIMIT_EXAMPLES[kind]}'")
+    if kind not in _LIMIT_EXAMPLES and "to" in clauses:
+        raise SpecError(f"{kind} takes no limit: remove 'to {clauses['to']}'")
     return clauses.get("to", "")
 
 
 def _cpus(text: str) -> float:
-    return round(units.cpus(text.removesuffix("cpus").removesuffix("cpu").strip()), _DIGITS)
+    return round(units.cpus(text.removesuffix("cpus").removesuffix("cpu").strip()), _DECIMALS)
 
 
-def _seconds(text: str, *, least: float) -> float:
-    found = round(units.seconds(text), _DIGITS)
-    if not least <= found <= MOST_SECONDS:
-        raise SpecError(f"'{text}' is out of bounds: from {least:g}s to {MOST_SECONDS}s")
-    return found
+def _seconds(text: str, *, minimum: float) -> float:
+    seconds = round(units.seconds(text), _DECIMALS)
+    if not minimum <= seconds <= _MAX_SECONDS:
+        raise SpecError(f"time '{text}': must be from {minimum:g}s to {_MAX_SECONDS}s")
+    return seconds
 
 
 def _number(value: float) -> str:
-    return f"{value:.{_DIGITS}f}".rstrip("0").rstrip(".")
+    """The number without trailing zeros and without an exponent."""
+    return f"{value:.{_DECIMALS}f}".rstrip("0").rstrip(".")

@@ -1,4 +1,4 @@
-"""Flags, TOML files and keyword arguments become the same Experiment, checked option by option."""
+"""Turn the fields of flags, TOML files or keyword arguments into an `Experiment`, and check each value."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -12,21 +12,22 @@ from paceline.spec.experiment import AXES, OPTIONS, RUN_OPTIONS, Experiment, Run
 from paceline.spec.option import LARGEST_INTEGER, Option
 
 RECIPE = "recipe"
-"""The table of a spec file that holds the published figures to compare with; it asks for nothing."""
-_LARGEST_FILE = 2**20
-_MUST_BE = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+"""The table of a spec file that holds published figures to compare with; it sets no option of a run."""
+_MAX_FILE_BYTES = 2**20
+"""Far above any spec file; guards against reading, say, a data set into memory."""
+_TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
 def experiment(fields: Mapping[str, Any]) -> Experiment:
-    """The typed request. A field may be a value or a list; text is read as the command line reads it."""
+    """The experiment that these fields describe. A field is a value or a list; text is read as on the command line."""
     values: dict[str, Any] = {}
     for name, value in fields.items():
         if name not in OPTIONS:
-            raise SpecError(unknown("field", name, OPTIONS))
+            raise SpecError(unknown("option", name, OPTIONS))
         values[name] = _read(OPTIONS[name], value)
     _split_sizes(values)
     if "workload" not in values:
-        raise SpecError("no workload: name one, e.g. paceline run logreg")
+        raise SpecError("no workload is given: name one, e.g. logreg (`paceline workloads` lists them)")
     lists = {name: values.pop(name) for name in AXES if name in values}
     first = {name: items[0] for name, items in lists.items()}
     first |= {name: values.pop(name) for name in RUN_OPTIONS if name in values}
@@ -35,46 +36,49 @@ def experiment(fields: Mapping[str, Any]) -> Experiment:
 
 
 def load_toml(path: Path) -> dict[str, Any]:
-    """The fields of a spec file."""
+    """The fields of a spec file, without its recipe table."""
     try:
         with path.open("rb") as file:
-            content = file.read(_LARGEST_FILE + 1)
+            content = file.read(_MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
         raise SpecError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
-    if len(content) > _LARGEST_FILE:
-        raise SpecError(f"{path} is not a spec file: it has more than {_LARGEST_FILE:,} bytes")
+    if len(content) > _MAX_FILE_BYTES:
+        raise SpecError(
+            f"{path} is not a spec file: it has more than {_MAX_FILE_BYTES:,} bytes; name a TOML file of options"
+        )
     try:
         fields = tomllib.loads(content.decode())
-    except (ValueError, RecursionError) as error:  # Also numbers of thousands of digits and deeply nested lists.
+    except (ValueError, RecursionError) as error:
+        # ValueError also for a number with thousands of digits, RecursionError for deeply nested lists.
         raise SpecError(f"{path} is not valid TOML: {error}") from None
     fields.pop(RECIPE, None)
     return fields
 
 
 def split_list(text: str) -> list[str]:
-    """`a, b` -> ["a", "b"]; an empty item is an error, since it is always a typing mistake."""
+    """`a, b` -> ["a", "b"]. An empty item is an error, because it is always a typing mistake."""
     items = [item.strip() for item in text.split(",")]
     if not all(items):
-        raise SpecError(f"list '{text}' has an empty item: separate values by single commas")
+        raise SpecError(f"list '{text}' has an empty item: separate the values with single commas, e.g. 1,2,3")
     return items
 
 
-def assignments(pairs: Sequence[str]) -> dict[str, list[str]]:
-    """`--set key=value` pairs as fields."""
+def parse_assignments(pairs: Sequence[str]) -> dict[str, list[str]]:
+    """The fields that `--set name=value` options give."""
     fields = {}
     for pair in pairs:
-        key, equals, value = pair.partition("=")
+        name, equals, value = pair.partition("=")
         if not equals or not value:
-            raise SpecError(f"--set '{pair}' is not understood: write --set key=value")
-        fields[key.strip()] = split_list(value)
-    for key in fields:
-        if key not in AXES:
-            raise SpecError(unknown("field", key, AXES))
+            raise SpecError(f"--set '{pair}' has no value: write --set name=value, e.g. --set lr=0.1")
+        fields[name.strip()] = split_list(value)
+    for name in fields:
+        if name not in AXES:
+            raise SpecError(unknown("option", name, AXES))
     return fields
 
 
 def _read(option: Option, value: Any) -> Any:
-    """The value of the option's type, or a tuple of values if the option may be a list."""
+    """The value converted to the option's type; a tuple of such values if the option may be a list."""
     if not option.axis:
         return _read_one(option, value)
     return tuple(_read_one(option, item) for item in _items(option, value))
@@ -85,7 +89,7 @@ def _items(option: Option, value: Any) -> Sequence[Any]:
         return split_list(value)
     items = value if isinstance(value, Sequence) and not isinstance(value, bytes) else [value]
     if not items:
-        raise SpecError(f"{option.label}: the list of values is empty, give at least one")
+        raise SpecError(f"{option.label}: the list of values is empty: give at least one value")
     return items
 
 
@@ -94,10 +98,9 @@ def _read_one(option: Option, given: Any) -> Any:
         parsed = option.parse(given) if option.parse else given
         value = msgspec.convert(parsed, option.type_, strict=False)
     except OverflowError:
-        raise SpecError(f"{option.label}: the number is too large") from None
+        raise SpecError(f"{option.label}: the number is too large: must be at most {LARGEST_INTEGER:,}") from None
     except msgspec.ValidationError:
-        expected = _MUST_BE[option.base_type]
-        raise SpecError(f"{option.label} {_quoted(given)}: must be {expected}") from None
+        raise SpecError(f"{option.label} {_quoted(given)}: must be {_TYPE_NAMES[option.base_type]}") from None
     if value is None:
         return None
     if option.choices and value not in option.choices:
@@ -117,21 +120,24 @@ def _check_bounds(option: Option, value: float) -> None:
 
 
 def _quoted(value: object) -> str:
+    """The value as it appears in a message. Python refuses to print integers with thousands of digits."""
     try:
         return f"'{value}'" if isinstance(value, str) else repr(value)
     except ValueError:
-        return "(a number of too many digits)"
+        return "(a number with too many digits)"
 
 
 def _split_sizes(values: dict[str, Any]) -> None:
-    """Split `alexnet:cifar` into a workload and its size."""
+    """Split `alexnet:cifar` into a workload and its size; a user's `package.module:name` stays whole."""
     parts = [name.partition(":") for name in values.get("workload", ())]
     sizes = tuple(size for _, colon, size in parts if colon)
     if not sizes or any("." in name or "/" in name for name, _, _ in parts):
         return
     if values.get("size", (None,)) != (None,):
-        raise SpecError(f"the size is given twice: as {parts[0][0]}:{sizes[0]} and as a field of its own")
+        raise SpecError(f"the size is given twice, in '{parts[0][0]}:{sizes[0]}' and as the option size: give it once")
     names = tuple(dict.fromkeys(name for name, _, _ in parts))
     if len(names) > 1 or len(sizes) < len(parts):
-        raise SpecError("a list of workloads with sizes must be of one workload, each with its size: a:small,a:large")
+        raise SpecError(
+            "workloads with sizes: the list must be of one workload, each with a size, e.g. a:small,a:large"
+        )
     values["workload"], values["size"] = names, sizes

@@ -1,4 +1,4 @@
-"""What a field of the spec means to a user, declared once, beside the field.
+"""`Option`: the help text, limits, unit and flag of a spec field, declared once beside the field.
 
 The flags of the command line, the reading of TOML files and keyword arguments, the axes of a sweep, the signature of
 `paceline.run` and docs/options.md are all made from these declarations.
@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import msgspec
 
 LARGEST_INTEGER = 2**53
-"""Larger whole numbers lose digits in JSON and in tables of floats."""
+"""Larger integers are not exact as floats, which JSON readers and tables use."""
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
-    """Metadata of a field: `batch: Annotated[int, Option(help="...", least=1)] = 100`."""
+    """Metadata of a field: `batch: Annotated[int, Option(help="...", minimum=1)] = 100`."""
 
     help: str
     cli: Literal["argument", "flag", "set"] = "set"
@@ -24,28 +24,30 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a list of values makes a sweep."""
     unit: str = ""
     choices: tuple[str, ...] = ()
-    least: float | None = None
-    most: float | None = None
+    minimum: float | None = None
+    maximum: float | None = None
     above: float | None = None
+    """An exclusive minimum."""
     below: float | None = None
+    """An exclusive maximum."""
     unset: str = ""
-    """What the default None stands for."""
+    """What happens if the default is None and no value is given."""
     accepts: Any = None
-    """The type of one value in Python, where it is wider than the field's type."""
+    """The type that `paceline.run` accepts for one value, if it is wider than the field's type."""
     parse: Callable[[Any], object] | None = None
-    """Turns what the user gave into something that converts to the field's type."""
+    """Prepares the user's value for conversion to the field's type."""
     check: Callable[[Any], object] | None = None
     """Raises SpecError for a value that is not allowed."""
 
     name: str = ""
-    """This and what follows is the field's own; `options_of` fills it in."""
+    """Name of the field. `options_of` fills in this and the following attributes from the field."""
     type_: Any = None
     required: bool = False
     default: Any = None
 
     @property
     def label(self) -> str:
-        """The name in messages: as the flag is written, if there is one."""
+        """The name in messages: with hyphens, as in the flag, if there is a flag."""
         return self.name.replace("_", "-") if self.cli == "flag" else self.name
 
     @property
@@ -55,8 +57,8 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def base_type(self) -> Any:
         """The type of a value that is not None."""
-        kinds = [kind for kind in get_args(self.type_) if kind is not type(None)]
-        return kinds[0] if self.optional else self.type_
+        types = [type_ for type_ in get_args(self.type_) if type_ is not type(None)]
+        return types[0] if self.optional else self.type_
 
     @property
     def repeatable(self) -> bool:
@@ -76,12 +78,12 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def allowed(self) -> str:
-        """What values there may be, as words that follow `must be`; empty if any value of the type will do."""
+        """The allowed values, as text to follow `must be`; empty if every value of the type is allowed."""
         if self.choices:
             return " or ".join(self.choices)
-        start = None if self.least is None else f"{self.least:,}"
-        if self.most is not None:
-            return f"from {start} to {self.most:,}" if start else f"at most {self.most:,}"
+        start = None if self.minimum is None else f"{self.minimum:,}"
+        if self.maximum is not None:
+            return f"from {start} to {self.maximum:,}" if start else f"at most {self.maximum:,}"
         if self.below is not None:
             return f"from {start} to below {self.below:,}" if start else f"below {self.below:,}"
         if self.above is not None:
@@ -90,8 +92,8 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
     def within_bounds(self, value: float) -> bool:
         return (
-            (self.least is None or value >= self.least)
-            and (self.most is None or value <= self.most)
+            (self.minimum is None or value >= self.minimum)
+            and (self.maximum is None or value <= self.maximum)
             and (self.above is None or value > self.above)
             and (self.below is None or value < self.below)
             and -math.inf < value < math.inf
@@ -100,12 +102,12 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
 def options_of(struct: type[msgspec.Struct]) -> Mapping[str, Option]:
     """The options that the fields of a struct declare, by name, in the order of the fields."""
-    found = {}
+    options = {}
     for field in msgspec.structs.fields(struct):
         if get_origin(field.type) is Annotated:
             type_, *metadata = get_args(field.type)
-            (option,) = (each for each in metadata if isinstance(each, Option))
-            own = {"name": field.name, "type_": type_, "required": field.required}
-            own |= {} if field.required else {"default": field.default}
-            found[field.name] = msgspec.structs.replace(option, **own)
-    return found
+            (option,) = (item for item in metadata if isinstance(item, Option))
+            attributes = {"name": field.name, "type_": type_, "required": field.required}
+            attributes |= {} if field.required else {"default": field.default}
+            options[field.name] = msgspec.structs.replace(option, **attributes)
+    return options

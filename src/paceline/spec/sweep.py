@@ -1,4 +1,4 @@
-"""An Experiment's lists become the product of runs."""
+"""Expand an experiment into its runs: every combination of the values in its lists."""
 
 import hashlib
 from itertools import product
@@ -10,21 +10,27 @@ from paceline.errors import SpecError
 from paceline.spec.experiment import Experiment, RunSpec
 
 MAX_RUNS = 10_000
+"""More runs than this in one sweep is taken for a mistake."""
 
 
 def expand(experiment: Experiment) -> list[RunSpec]:
-    """Every combination, with repeats as the outermost loop: an interrupted sweep has complete rounds."""
+    """The runs of an experiment, without duplicates.
+
+    The repeats are the outermost loop, so that a sweep interrupted early has measured each configuration equally often.
+    """
     count = experiment.repeat * prod(map(len, experiment.axes.values()))
     if count > MAX_RUNS:
-        raise SpecError(f"that makes {count:,} runs: at most {MAX_RUNS:,} in one sweep")
+        raise SpecError(
+            f"the sweep has {count:,} runs: must be at most {MAX_RUNS:,}, shorten the lists or lower repeat"
+        )
     runs = []
     for repeat in range(1, experiment.repeat + 1):
         for values in product(*experiment.axes.values()):
-            chosen = dict(zip(experiment.axes, values, strict=True))
-            runs.append(msgspec.structs.replace(experiment.run, repeat=repeat, **chosen))
+            fields = dict(zip(experiment.axes, values, strict=True))
+            runs.append(msgspec.structs.replace(experiment.run, repeat=repeat, **fields))
     return list(dict.fromkeys(runs))
 
 
 def key(run: RunSpec) -> str:
-    """Equal for runs that do the same work, whenever and wherever they are made."""
+    """A hash of all options: equal for runs with equal options, on any machine and at any time."""
     return hashlib.sha256(msgspec.json.encode(run, order="deterministic")).hexdigest()[:16]

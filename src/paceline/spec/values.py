@@ -1,4 +1,4 @@
-"""Checks of single values that types and bounds cannot express."""
+"""Checks of option values that types and limits cannot express."""
 
 import re
 from collections.abc import Callable
@@ -9,17 +9,20 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,47}")
 
 
 def number_as_text(value: object) -> object:
-    """A number as text, for options that take text with a number in it; anything else as it is."""
+    """A number as text, for options whose type is text but that also accept numbers; other values unchanged."""
     return f"{value:.15g}" if isinstance(value, int | float) else value
 
 
 def per_host(label: str, read: Callable[[str], object]) -> Callable[[str], None]:
-    """A check of one value for all hosts, or one word for each host, where `-` is no limit."""
+    """A check for text with one value for all hosts, or one value per host separated by spaces; `-` is no limit.
+
+    `read` raises SpecError for a value that is not allowed.
+    """
 
     def check(text: str) -> None:
         words = text.split()
         if not words:
-            raise SpecError(f"{label} is empty: give a value, or leave it out")
+            raise SpecError(f"{label} is empty: give a value, or remove the option")
         for word in words:
             if word != "-":
                 read(word)
@@ -29,11 +32,13 @@ def per_host(label: str, read: Callable[[str], object]) -> Callable[[str], None]
 
 def check_name(name: str) -> None:
     if name == "latest":
-        raise SpecError("name 'latest' means the newest run: choose another")
+        raise SpecError("name 'latest' is reserved for the newest run: choose another name")
     if not NAME.fullmatch(name):
-        raise SpecError(f"name '{name}': use 1 to 48 of a-z, 0-9 and '-', starting with a letter or digit")
+        raise SpecError(
+            f"name '{name}': must be 1 to 48 characters of a-z, 0-9 and '-', starting with a letter or digit"
+        )
 
 
 def check_directory(path: str) -> None:
     if not path:
-        raise SpecError("the runs directory has no name: give one with --runs, or leave it out")
+        raise SpecError("the runs directory is empty text: name a directory with --runs, or remove the option")

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from paceline.control.progress import progress as progress_by_rule
-from paceline.control.run_controller import Watch
+from paceline.control.run_controller import StateListener
 from paceline.control.run_state import RunState
 from paceline.plan.place import RunPlan
 from paceline.present.colours import PHASE_COLOURS
@@ -27,7 +27,7 @@ _SHOWN_PHASES = 3
 
 
 @contextmanager
-def show(console: Console, plan: RunPlan, number: int, total: int) -> Iterator[Watch]:
+def show(console: Console, plan: RunPlan, number: int, total: int) -> Iterator[StateListener]:
     """The view of run `number` of `total` that suits the console: call it with the state of the run."""
     title = _title(plan, number, total)
     if not console.is_terminal:
@@ -100,7 +100,7 @@ def _progress_text(state: RunState) -> str:
     return " · ".join(parts)
 
 
-def _plain(console: Console) -> Watch:
+def _plain(console: Console) -> StateListener:
     printed = time.monotonic()
 
     def watch(state: RunState) -> None:

@@ -7,7 +7,7 @@ from safetensors.numpy import save
 from paceline.data.batches import Batch, Share
 from paceline.recording.layout import RecordKind
 from paceline.recording.recorder import clock_ns
-from paceline.spec.stop import StopRule, first_that_holds, limiting_rule
+from paceline.spec.stop import StopRule, first_met_rule, limiting_rule
 from paceline.train.checkpoint import encode, file_name
 from paceline.train.checkpoint_schedule import CheckpointSchedule
 from paceline.train.context import Outcome, TaskContext
@@ -135,7 +135,7 @@ class Chief:
         now = clock_ns()
         seconds = job.trained_s + (now - outcome.started_ns) / 1e9
         left = self._checkpoint_if_due(step.update, seconds)
-        rule = first_that_holds(
+        rule = first_met_rule(
             job.stop,
             update=step.update,
             seconds=seconds,
