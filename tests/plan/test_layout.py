@@ -6,7 +6,7 @@ from paceline.errors import PlanError
 from paceline.plan.layout import parse, resolve
 
 
-def test_words_are_hosts_and_letters_are_tasks() -> None:
+def test_each_word_is_a_host_and_each_letter_a_task() -> None:
     layout = parse("pw w  w")
     assert str(layout) == "pw w w"
     assert [(place.task, place.host) for place in layout.places()] == [
@@ -26,16 +26,16 @@ def test_named_layouts_adapt_to_the_strategy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [("", "empty"), ("   ", "empty"), ("pw x", "'x' is not a host"), ("clutser", "cluster"), ("w " * 65, "too many")],
 )
-def test_a_malformed_layout_is_refused(text: str, says: str) -> None:
-    with pytest.raises(PlanError, match=says):
+def test_malformed_layout_is_refused(text: str, message: str) -> None:
+    with pytest.raises(PlanError, match=message):
         parse(text)
 
 
 @given(st.lists(st.text("pw", min_size=1, max_size=4), min_size=1, max_size=8))
-def test_every_letter_is_placed_once(words: list[str]) -> None:
+def test_each_letter_becomes_one_task_on_its_host(words: list[str]) -> None:
     layout = parse(" ".join(words))
     places = layout.places()
     assert len({place.task for place in places}) == len(places) == sum(map(len, words))
@@ -46,7 +46,7 @@ def test_every_letter_is_placed_once(words: list[str]) -> None:
 
 
 @given(st.text(max_size=20))
-def test_any_text_is_a_layout_or_a_plan_error(text: str) -> None:
+def test_any_text_gives_a_layout_or_a_one_line_plan_error(text: str) -> None:
     try:
         layout = parse(text)
     except PlanError as error:

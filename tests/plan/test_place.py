@@ -10,11 +10,11 @@ from paceline.spec.load import experiment
 from paceline.spec.sweep import expand
 from paceline.strategies.registry import strategies
 
-_ALL = frozenset({"single", "ps-sync", "ps-async", "allreduce"})
+_ALL_STRATEGIES = frozenset({"single", "ps-sync", "ps-async", "allreduce"})
 CATALOG = Catalog(
     engines={
-        "torch": EngineFacts(strategies=_ALL, installed=True, install_hint=""),
-        "absent": EngineFacts(strategies=_ALL, installed=False, install_hint="pip install it"),
+        "torch": EngineFacts(strategies=_ALL_STRATEGIES, installed=True, install_hint=""),
+        "absent": EngineFacts(strategies=_ALL_STRATEGIES, installed=False, install_hint="pip install it"),
         "partial": EngineFacts(strategies=frozenset({"single"}), installed=True, install_hint=""),
     },
     workloads={
@@ -31,40 +31,40 @@ CATALOG = Catalog(
 )
 
 
-def planned(**fields: Any) -> RunPlan:
+def make_plan(**fields: Any) -> RunPlan:
     (spec,) = expand(experiment({"workload": "logreg", **fields}))
     return place(spec, CATALOG)
 
 
-def test_a_synchronous_epoch_has_fewer_updates_than_an_asynchronous_one() -> None:
-    assert planned(strategy="ps-sync", layout="cluster2", stop="epochs=2").update_limit == 400
-    assert planned(strategy="ps-async", layout="cluster2", stop="epochs=2").update_limit == 1200
-    assert planned(stop="epochs=2").update_limit == 1200
+def test_synchronous_epoch_has_fewer_updates_than_an_asynchronous_one() -> None:
+    assert make_plan(strategy="ps-sync", layout="cluster2", stop="epochs=2").update_limit == 400
+    assert make_plan(strategy="ps-async", layout="cluster2", stop="epochs=2").update_limit == 1200
+    assert make_plan(stop="epochs=2").update_limit == 1200
 
 
-def test_quality_rules_bring_evaluations() -> None:
-    assert planned(stop="steps=10").eval_every is None
-    assert planned(stop="loss=0.35").eval_every == 100
-    assert planned(stop="loss=0.35", eval_every=7).eval_every == 7
+def test_stop_rules_of_loss_make_evaluations_periodic() -> None:
+    assert make_plan(stop="steps=10").eval_every is None
+    assert make_plan(stop="loss=0.35").eval_every == 100
+    assert make_plan(stop="loss=0.35", eval_every=7).eval_every == 7
 
 
-def test_defaults_are_one_worker_or_a_small_cluster() -> None:
-    assert str(planned().layout) == "w"
-    assert str(planned(strategy="ps-async").layout) == "pw w"
-    assert str(planned(strategy="allreduce").layout) == "w w"
+def test_default_layout_is_one_worker_or_a_cluster_of_two() -> None:
+    assert str(make_plan().layout) == "w"
+    assert str(make_plan(strategy="ps-async").layout) == "pw w"
+    assert str(make_plan(strategy="allreduce").layout) == "w w"
 
 
 @pytest.mark.parametrize(
-    ("fields", "says"),
+    ("fields", "message"),
     [
         ({"workload": "logrge"}, "did you mean logreg"),
         ({"engine": "torhc"}, "did you mean torch"),
         ({"strategy": "ps-asynch"}, "did you mean ps-async"),
         ({"hosts": "netsn"}, "did you mean netns"),
         ({"engine": "absent"}, "pip install it"),
-        ({"engine": "partial", "strategy": "allreduce"}, "it has single"),
+        ({"engine": "partial", "strategy": "allreduce"}, "choose from single"),
         ({"strategy": "ps-sync", "layout": "w w"}, "add a p"),
-        ({"strategy": "allreduce", "layout": "pw w"}, "leave out the p"),
+        ({"strategy": "allreduce", "layout": "pw w"}, "remove the p"),
         ({"strategy": "ps-sync", "layout": "p"}, "no worker"),
         ({"strategy": "single", "layout": "w w"}, "layout single"),
         ({"batch": 60_001}, "shard of 60000"),
@@ -72,52 +72,55 @@ def test_defaults_are_one_worker_or_a_small_cluster() -> None:
         ({"strategy": "ps-async", "layout": "cluster2", "stop": "steps=2"}, "without a step"),
     ],
 )
-def test_what_cannot_work_is_refused(fields: dict[str, Any], says: str) -> None:
-    with pytest.raises(PlanError, match=says) as refused:
-        planned(**fields)
-    assert "\n" not in str(refused.value)
+def test_impossible_combination_is_refused_in_one_line(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(PlanError, match=message) as refusal:
+        make_plan(**fields)
+    assert "\n" not in str(refusal.value)
 
 
-def test_the_first_size_is_the_default() -> None:
-    assert planned(workload="sized").size == "small"
-    assert planned(workload="sized:large").size == planned(workload="sized", size="large").size == "large"
-    assert planned().size == ""
+def test_first_size_is_the_default() -> None:
+    assert make_plan(workload="sized").size == "small"
+    assert make_plan(workload="sized:large").size == make_plan(workload="sized", size="large").size == "large"
+    assert make_plan().size == ""
 
 
-def test_fewer_examples_make_a_shorter_epoch() -> None:
-    assert planned(examples=1_000, stop="epochs=2").update_limit == 20
+def test_fewer_examples_make_an_epoch_shorter() -> None:
+    assert make_plan(examples=1_000, stop="epochs=2").update_limit == 20
 
 
 @pytest.mark.parametrize(
     ("fields", "line"),
     [
         ({"workload": "sized", "size": "larg"}, "unknown size of sized 'larg': did you mean large"),
-        ({"size": "large"}, "logreg has one size only: leave out --size large"),
-        ({"workload": "sized:large", "strategy": "allreduce"}, "sized:large makes no sense with allreduce: it is too"),
-        ({"examples": 60_001}, "examples 60001: logreg has 60,000"),
+        ({"size": "large"}, "logreg has only one size: remove --size large"),
+        (
+            {"workload": "sized:large", "strategy": "allreduce"},
+            "sized:large does not support strategy allreduce: it is too",
+        ),
+        ({"examples": 60_001}, "examples 60001: must be at most 60,000"),
         ({"workload": "sized", "engine": "partial"}, "sized:small does not run on engine partial: use torch"),
     ],
 )
-def test_what_a_workload_does_not_have_is_refused(fields: dict[str, Any], line: str) -> None:
+def test_option_that_the_workload_does_not_support_is_refused(fields: dict[str, Any], line: str) -> None:
     with pytest.raises(PlanError) as refusal:
-        planned(**fields)
+        make_plan(**fields)
     assert str(refusal.value).startswith(line)
 
 
-def test_only_neighbours_share_memory() -> None:
-    """With the real catalog: a link that values do not pass through would measure nothing."""
-    found = catalog()
+def test_only_hosts_with_shared_memory_use_it() -> None:
+    """Uses the real catalog. On netns, values must cross the link that the run measures."""
+    choices = catalog()
     for hosts, transport in (("local", "memory"), ("netns", "tcp")):
         (spec,) = expand(experiment({"workload": "logreg", "strategy": "ps-async", "hosts": hosts}))
-        assert place(spec, found).transport == transport
+        assert place(spec, choices).transport == transport
     (spec,) = expand(
         experiment({"workload": "logreg", "strategy": "ps-async", "hosts": "netns", "transport": "memory"})
     )
     with pytest.raises(PlanError, match="share no memory"):
-        place(spec, found)
+        place(spec, choices)
 
 
-def test_sparse_models_have_no_momentum() -> None:
+def test_momentum_is_refused_for_sparse_models() -> None:
     (spec,) = expand(experiment({"workload": "sparse-logreg", "momentum": 0.9}))
-    with pytest.raises(PlanError, match="momentum needs all"):
+    with pytest.raises(PlanError, match="momentum changes all rows"):
         place(spec, catalog())

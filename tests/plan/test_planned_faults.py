@@ -7,18 +7,18 @@ from paceline.pipeline import plan
 from paceline.spec.load import experiment
 
 
-def planned(fault: str, **fields: Any) -> None:
-    asked = {"workload": "logreg", "strategy": "ps-async", "layout": "pw w", "stop": "seconds=60", **fields}
-    plan(experiment({**asked, "fault": fault}))
+def make_plan(fault: str, **fields: Any) -> None:
+    spec_fields = {"workload": "logreg", "strategy": "ps-async", "layout": "pw w", "stop": "seconds=60", **fields}
+    plan(experiment({**spec_fields, "fault": fault}))
 
 
 @pytest.mark.parametrize("fault", ["kill ps0 at 10s", "freeze w1 for 5s at step 10", "freeze h2 for 5s at 0s"])
-def test_what_signals_can_do_works_on_any_hosts(fault: str) -> None:
-    planned(fault)
+def test_faults_by_signal_are_accepted_on_local_hosts(fault: str) -> None:
+    make_plan(fault)
 
 
 @pytest.mark.parametrize(
-    ("fault", "fields", "says"),
+    ("fault", "fields", "message"),
     [
         ("kill w2 at 5s", {}, "unknown task 'w2': did you mean w1 or w0"),
         ("kill ps0 at 5s", {"strategy": "allreduce", "layout": "w w"}, "unknown task 'ps0'"),
@@ -28,17 +28,17 @@ def test_what_signals_can_do_works_on_any_hosts(fault: str) -> None:
         ("kill w1 at step 1200", {"stop": "epochs=2", "batch": 100}, "the run ends after 1200 updates"),
     ],
 )
-def test_a_fault_that_cannot_come_is_refused(fault: str, fields: dict[str, Any], says: str) -> None:
-    with pytest.raises(PlanError, match=says) as refused:
-        planned(fault, **fields)
-    assert fault in str(refused.value)
+def test_fault_with_unknown_target_or_late_start_is_refused(fault: str, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(PlanError, match=message) as refusal:
+        make_plan(fault, **fields)
+    assert fault in str(refusal.value)
 
 
 @pytest.mark.parametrize(
     "fault", ["cut h2 for 5s at 10s", "slow h2 to 0.2 cpus at 10s", "limit h2 to 10mbit at 10s"]
 )  # fmt: skip
-def test_hosts_that_are_only_names_have_nothing_to_cut_slow_or_limit(fault: str) -> None:
+def test_cut_slow_and_limit_are_refused_on_local_hosts(fault: str) -> None:
     with pytest.raises(
         HostError, match=f"'{fault[: fault.index('h2') + 2]} …' needs hosts of their own: add --hosts netns"
     ):
-        planned(fault)
+        make_plan(fault)

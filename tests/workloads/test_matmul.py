@@ -163,11 +163,11 @@ def test_colocated_blocks_are_faster_on_a_slow_link(tmp_path: Path, engine: str)
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"strategy": "ps-sync"}, "makes no sense with ps-sync"),
-        ({"strategy": "ps-async", "size": "scattered"}, "makes no sense with ps-async"),
-        ({"stop": "loss=0.1"}, "no quality to stop at"),
-        ({"stop": "accuracy=0.9"}, "no quality to stop at"),
-        ({"examples": 10}, "matmul has 0"),
+        ({"strategy": "ps-sync"}, "does not support strategy ps-sync"),
+        ({"strategy": "ps-async", "size": "scattered"}, "does not support strategy ps-async"),
+        ({"stop": "loss=0.1"}, "is not training and has no loss or accuracy"),
+        ({"stop": "accuracy=0.9"}, "is not training and has no loss or accuracy"),
+        ({"examples": 10}, "matmul is not training and has no examples"),
     ],
 )
 def test_invalid_options_are_rejected(tmp_path: Path, fields: dict[str, Any], message: str) -> None:

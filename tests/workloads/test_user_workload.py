@@ -226,7 +226,7 @@ def test_an_invalid_workload_is_rejected(tmp_path: Path, text: str, line: str) -
 
 @pytest.mark.parametrize(
     ("flags", "line"),
-    [(["--stop", "loss=0.1"], "has no test set"), (["--examples", "10"], "brings its own examples")],
+    [(["--stop", "loss=0.1"], "has no test set"), (["--examples", "10"], "provides its own examples")],
 )
 def test_options_that_user_data_does_not_support_are_rejected(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str], line: str

@@ -1,4 +1,7 @@
-"""What the plan may choose from: given to it, so that planning needs no framework and no I/O."""
+"""The engines, strategies, workloads and kinds of hosts that a plan can choose from.
+
+`pipeline.catalog` fills in the catalog, so that planning itself imports no framework and does no I/O.
+"""
 
 from collections.abc import Mapping
 
@@ -8,17 +11,19 @@ from paceline.strategies.descriptor import Fact, Strategy
 
 
 class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What planning needs to know about an engine."""
+
     strategies: frozenset[str]
     installed: bool
     install_hint: str
     drops_late: bool = False
-    """Whether its servers can go on without the slowest workers' gradients."""
+    """Whether its parameter servers can make an update without the gradients of the slowest workers."""
     shares_memory: bool = False
-    """Whether its tasks can pass values through memory where they share some."""
+    """Whether its tasks can exchange values through shared memory on hosts that allow it."""
 
 
 class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one size of a workload."""
+    """What planning needs to know about one size of a workload."""
 
     train_examples: int
     engines: frozenset[str]
@@ -26,23 +31,27 @@ class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
     has_test: bool = True
     """Whether there are examples to evaluate on."""
     fixed_examples: bool = False
-    """Whether the training examples are a user's own, which cannot be cut to a number."""
+    """Whether the workload provides its own training examples, so that `--examples` cannot limit their number."""
     takes_momentum: bool = True
     trains: bool = True
-    """False: it computes something else, step by step, and has no examples."""
+    """False for a computation that is not training: it has steps, but no examples."""
     refused: Mapping[Fact, str] = {}
-    """Facts of strategies that make no sense for it, each with the reason."""
+    """Facts of strategies that the workload does not support, each with the reason."""
 
 
 class HostKindFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What planning needs to know about a kind of hosts."""
+
     shares_memory: bool = False
-    """Whether tasks on different hosts can pass values through this machine's memory."""
+    """Whether tasks on different hosts can exchange values through the shared memory of this machine."""
 
 
 class Catalog(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a plan can choose from on this machine."""
+
     engines: Mapping[str, EngineFacts]
     workloads: Mapping[str, Mapping[str, WorkloadFacts]]
-    """By name and size; a workload of one size has it under ''."""
+    """By name and size; the size of a workload with only one size is ''."""
     strategies: Mapping[str, Strategy]
     hosts: Mapping[str, HostKindFacts]
     """Kinds of hosts by name."""

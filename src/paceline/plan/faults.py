@@ -1,4 +1,4 @@
-"""Whether the faults that were asked for can come to pass in a run."""
+"""Check that each fault to inject has an existing target and begins before the run ends."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from paceline.spec.fault import Fault
 
 
 def check_faults(spec: RunSpec, places: Sequence[TaskPlace], update_limit: int | None) -> None:
-    """PlanError if one is of a task or host that is not there, or would come after the end."""
+    """Raise PlanError if the target of a fault does not exist, or if the run ends before the fault begins."""
     tasks, hosts = {place.task for place in places}, {place.host for place in places}
     seconds = min((rule.value for rule in spec.stop if rule.kind == "seconds"), default=None)
     for fault in spec.fault:
@@ -25,5 +25,5 @@ def check_faults(spec: RunSpec, places: Sequence[TaskPlace], update_limit: int |
 
 def _too_late(fault: Fault, end: str) -> PlanError:
     return PlanError(
-        f"fault '{fault}' would never come: the run ends after {end}; let it come earlier, or end it later"
+        f"fault '{fault}' would never begin: the run ends after {end}; choose an earlier start or a later stop rule"
     )

@@ -1,4 +1,8 @@
-"""Layouts: hosts are words, tasks are letters. `pw w w` is three hosts, the first with a server and a worker."""
+"""Layouts: which tasks run on which host.
+
+A layout has one word per host and one letter per task: `pw w w` is three hosts, the first with a parameter server and a
+worker, the others with a worker each.
+"""
 
 import msgspec
 
@@ -6,12 +10,14 @@ from paceline.errors import PlanError, unknown
 
 MAX_HOSTS = 64
 MAX_TASKS = 256
+"""Larger layouts are taken for a mistake: all hosts of the built-in kinds share one machine."""
 _ROLES = {"p": "ps", "w": "w"}
 NAMED_WORKERS = {"single": 1, "cluster": 2, "cluster2": 3}
+"""The number of workers of each layout that has a name."""
 
 
 class TaskPlace(msgspec.Struct, frozen=True):
-    """One task on one host."""
+    """A task and the host that it runs on."""
 
     task: str
     role: str
@@ -21,6 +27,7 @@ class TaskPlace(msgspec.Struct, frozen=True):
 
 class Layout(msgspec.Struct, frozen=True):
     words: tuple[str, ...]
+    """The letters of the tasks of each host: ("pw", "w", "w")."""
 
     def __str__(self) -> str:
         return " ".join(self.words)
@@ -38,16 +45,16 @@ class Layout(msgspec.Struct, frozen=True):
         return sum(word.count("p") for word in self.words)
 
     def places(self) -> tuple[TaskPlace, ...]:
-        """All tasks: servers first, then workers, each numbered in the order of hosts."""
-        found = []
+        """All tasks: parameter servers first, then workers, each role numbered from 0 in the order of the hosts."""
+        places = []
         for letter, role in _ROLES.items():
-            hosts = [host for host, word in zip(self.hosts, self.words, strict=True) for mark in word if mark == letter]
-            found += [TaskPlace(f"{role}{i}", role, i, host) for i, host in enumerate(hosts)]
-        return tuple(found)
+            hosts = [host for host, word in zip(self.hosts, self.words, strict=True) for _ in range(word.count(letter))]
+            places += [TaskPlace(f"{role}{i}", role, i, host) for i, host in enumerate(hosts)]
+        return tuple(places)
 
 
 def resolve(text: str, *, needs_server: bool) -> Layout:
-    """A layout from its name (which adapts to the strategy) or from its host words."""
+    """The layout with this name, with a parameter server if the strategy needs one, or of these host words."""
     if text in NAMED_WORKERS:
         first = "pw" if needs_server else "w"
         return Layout((first, *["w"] * (NAMED_WORKERS[text] - 1)))
@@ -55,15 +62,22 @@ def resolve(text: str, *, needs_server: bool) -> Layout:
 
 
 def parse(text: str) -> Layout:
+    """The layout of host words such as `pw w w`."""
     words = text.split()
     if not words:
-        raise PlanError("layout is empty: write hosts as words of p and w, e.g. 'pw w w'")
+        raise PlanError(
+            "layout is empty: write one word of p (parameter server) and w (worker) per host, e.g. 'pw w w'"
+        )
     for word in words:
         if set(word) - set(_ROLES):
             if len(words) == 1 and len(word) > 2:
-                raise PlanError(unknown("layout", word, NAMED_WORKERS) + ", or host words of p and w ('pw w w')")
-            raise PlanError(f"layout '{text}': '{word}' is not a host: use p (server) and w (worker), e.g. 'pw w w'")
+                raise PlanError(
+                    unknown("layout", word, NAMED_WORKERS) + ", or write one word of p and w per host ('pw w w')"
+                )
+            raise PlanError(
+                f"layout '{text}': '{word}' is not a host: use p (parameter server) and w (worker), e.g. 'pw w w'"
+            )
     layout = Layout(tuple("p" * word.count("p") + "w" * word.count("w") for word in words))
     if len(words) > MAX_HOSTS or layout.workers + layout.servers > MAX_TASKS:
-        raise PlanError(f"layout has too many tasks: at most {MAX_HOSTS} hosts and {MAX_TASKS} tasks")
+        raise PlanError(f"layout has too many tasks: must be at most {MAX_HOSTS} hosts and {MAX_TASKS} tasks")
     return layout

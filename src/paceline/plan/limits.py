@@ -1,4 +1,4 @@
-"""What each host is held to: `--cpus 0.5` holds for all, `--cpus "0.1 1 -"` has a word for each host of the layout."""
+"""The limits of each host: `--cpus 0.5` applies to all hosts, `--cpus "0.1 1 -"` has one value per host."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,9 +12,12 @@ from paceline.spec.experiment import RunSpec
 
 Value = TypeVar("Value")
 UNLIMITED = "-"
+"""Stands for a host without a limit."""
 
 
 class HostLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """The limits of one host; None is no limit."""
+
     host: str
     link_bits_s: int | None = None
     latency_s: float | None = None
@@ -22,25 +25,25 @@ class HostLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def limits(spec: RunSpec, layout: Layout) -> tuple[HostLimits, ...]:
-    """Of each host; PlanError if there are words for more or fewer hosts than the layout has."""
+    """The limits of each host; PlanError if an option has values for more or fewer hosts than the layout has."""
     links = _per_host("link", spec.link, units.bits_per_second, layout)
     latencies = _per_host("latency", spec.latency, units.delay, layout)
     cpus = _per_host("cpus", spec.cpus, units.cpus, layout)
     return tuple(
-        HostLimits(host=host, link_bits_s=link, latency_s=latency, cpus=share)
-        for host, link, latency, share in zip(layout.hosts, links, latencies, cpus, strict=True)
+        HostLimits(host=host, link_bits_s=link, latency_s=latency, cpus=cores)
+        for host, link, latency, cores in zip(layout.hosts, links, latencies, cpus, strict=True)
     )
 
 
-def _per_host(name: str, asked: str | None, read: Callable[[str], Value], layout: Layout) -> list[Value | None]:
-    if asked is None:
+def _per_host(name: str, text: str | None, read: Callable[[str], Value], layout: Layout) -> list[Value | None]:
+    if text is None:
         return [None] * len(layout.hosts)
-    found = [None if word == UNLIMITED else read(word) for word in asked.split()]
-    if len(found) == 1:
-        return found * len(layout.hosts)
-    if len(found) != len(layout.hosts):
+    values = [None if word == UNLIMITED else read(word) for word in text.split()]
+    if len(values) == 1:
+        return values * len(layout.hosts)
+    if len(values) != len(layout.hosts):
         raise PlanError(
-            f"--{name} '{asked}' is for {len(found)} hosts, layout '{layout}' has {len(layout.hosts)}: "
-            "give one value for all, or one for each"
+            f"--{name} '{text}' has {len(values)} values, but layout '{layout}' has {len(layout.hosts)} hosts: "
+            "give one value for all hosts, or one per host"
         )
-    return found
+    return values

@@ -1,4 +1,7 @@
-"""RunSpec -> RunPlan: tasks placed on hosts, with every impossible combination refused. Pure."""
+"""Plan a run: place its tasks on hosts, and refuse every combination of options that cannot work.
+
+Planning is pure: it reads only the spec and the catalog.
+"""
 
 import msgspec
 
@@ -12,10 +15,11 @@ from paceline.spec.stop import limiting_rule
 from paceline.strategies.descriptor import Strategy
 
 DEFAULT_EVAL_EVERY = 100
+"""Updates between evaluations if a stop rule needs loss or accuracy."""
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, ready to start."""
+    """A run that can be started: its options, and where each task runs."""
 
     spec: RunSpec
     size: str
@@ -24,15 +28,15 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     strategy: Strategy
     updates_per_epoch: int
     update_limit: int | None
-    """Updates after which the run ends at the latest; None if only time or quality ends it."""
+    """Updates after which the run ends at the latest; None if only time, loss or accuracy ends it."""
     eval_every: int | None
-    """Updates between evaluations; None is only at the end."""
+    """Updates between evaluations; None means only at the end."""
     transport: str | None = None
-    """How tasks pass values, where there is a choice: memory or tcp."""
+    """How tasks exchange values: memory or tcp; None if the engine offers no choice."""
     limits: tuple[HostLimits, ...] = ()
-    """Of each host."""
+    """The limits of each host, in the order of the layout."""
     trains: bool = True
-    """False: what is computed has no examples, and so no batches."""
+    """False for a computation that is not training: it has no examples and no batches."""
 
     @property
     def title(self) -> str:
@@ -40,7 +44,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def step_gives(self) -> str:
-        """What the number is called that a step comes to."""
+        """The name of the number that a step computes."""
         return "loss" if self.trains else "value"
 
     @property
@@ -53,23 +57,25 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
-    """The plan of one run; PlanError, in one line, if it cannot work."""
-    _known(spec, catalog)
-    size, workload = _sized(spec, catalog)
+    """The plan of one run; PlanError if the run cannot work."""
+    _check_names(spec, catalog)
+    size, workload = _choose_size(spec, catalog)
     strategy = catalog.strategies[spec.strategy]
     layout = resolve(
         spec.layout or ("single" if strategy.single_worker else "cluster"), needs_server=strategy.has_servers
     )
-    _fits(strategy, layout)
-    _may_drop(spec, layout, catalog)
+    _check_layout(strategy, layout)
+    _check_backup(spec, layout, catalog)
     updates_per_epoch = _updates_per_epoch(spec, workload, layout, strategy)
-    limited = limiting_rule(spec.stop, updates_per_epoch)
-    limit = limited[0] if limited else None
+    limiting = limiting_rule(spec.stop, updates_per_epoch)
+    limit = limiting[0] if limiting else None
     if not strategy.synchronous and limit is not None and limit < layout.workers:
-        raise PlanError(f"{limit} updates over {layout.workers} workers leave some without a step: ask for more")
+        raise PlanError(
+            f"a run of {limit} updates leaves some of {layout.workers} workers without a step: use a higher stop rule"
+        )
     places = layout.places()
     check_faults(spec, places, limit)
-    wants_quality = any(rule.kind in ("loss", "accuracy") for rule in spec.stop)
+    needs_evaluations = any(rule.kind in ("loss", "accuracy") for rule in spec.stop)
     return RunPlan(
         spec=spec,
         size=size,
@@ -78,14 +84,14 @@ def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
         strategy=strategy,
         updates_per_epoch=updates_per_epoch,
         update_limit=limit,
-        eval_every=spec.eval_every or (DEFAULT_EVAL_EVERY if wants_quality else None),
+        eval_every=spec.eval_every or (DEFAULT_EVAL_EVERY if needs_evaluations else None),
         transport=_transport(spec, workload, catalog),
         limits=limits(spec, layout),
         trains=workload.trains,
     )
 
 
-def _known(spec: RunSpec, catalog: Catalog) -> None:
+def _check_names(spec: RunSpec, catalog: Catalog) -> None:
     if spec.workload not in catalog.workloads:
         raise PlanError(unknown("workload", spec.workload, catalog.workloads))
     if spec.engine not in catalog.engines:
@@ -96,33 +102,39 @@ def _known(spec: RunSpec, catalog: Catalog) -> None:
         raise PlanError(unknown("kind of hosts", spec.hosts, catalog.hosts))
     engine = catalog.engines[spec.engine]
     if spec.strategy not in engine.strategies:
-        raise PlanError(f"engine {spec.engine} has no {spec.strategy}: it has {', '.join(sorted(engine.strategies))}")
+        raise PlanError(
+            f"engine {spec.engine} has no strategy {spec.strategy}: choose from {', '.join(sorted(engine.strategies))}"
+        )
     if not engine.installed:
         raise PlanError(f"engine {spec.engine} is not installed: {engine.install_hint}")
 
 
-def _sized(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
+def _choose_size(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
     sizes = catalog.workloads[spec.workload]
     if spec.size is not None and spec.size not in sizes:
         if set(sizes) == {""}:
-            raise PlanError(f"{spec.workload} has one size only: leave out --size {spec.size}")
+            raise PlanError(f"{spec.workload} has only one size: remove --size {spec.size}")
         raise PlanError(unknown(f"size of {spec.workload}", spec.size, sizes))
     size = next(iter(sizes)) if spec.size is None else spec.size
     workload, title = sizes[size], f"{spec.workload}:{size}".rstrip(":")
     if spec.engine not in workload.engines:
         raise PlanError(f"{title} does not run on engine {spec.engine}: use {', '.join(sorted(workload.engines))}")
     if not workload.trains and any(rule.kind in ("loss", "accuracy") for rule in spec.stop):
-        raise PlanError(f"{title} trains nothing and has no quality to stop at: stop at steps or seconds")
+        raise PlanError(f"{title} is not training and has no loss or accuracy: use a stop rule of steps or seconds")
     if not workload.has_test and any(rule.kind in ("loss", "accuracy") for rule in spec.stop):
-        raise PlanError(f"{title} has no test set to measure loss and accuracy on: give it one, or stop at steps")
+        raise PlanError(
+            f"{title} has no test set for a stop rule of loss or accuracy: add a test set, or stop at steps"
+        )
     if not workload.takes_momentum and spec.momentum:
-        raise PlanError(f"{title} moves only the weights a batch touches, and momentum needs all: leave it out")
+        raise PlanError(
+            f"{title} updates only the rows that a batch uses, but momentum changes all rows: remove momentum"
+        )
     if workload.fixed_examples and spec.examples is not None:
-        raise PlanError(f"{title} brings its own examples: cut them there and leave out --examples")
+        raise PlanError(f"{title} provides its own examples: remove --examples, and limit them in the workload")
     if not workload.has_accuracy and any(rule.kind == "accuracy" for rule in spec.stop):
-        raise PlanError(f"{title} has no accuracy to stop at: stop at a loss")
+        raise PlanError(f"{title} has no accuracy: use a stop rule of loss instead")
     if reason := catalog.strategies[spec.strategy].reason_against(workload.refused):
-        raise PlanError(f"{title} makes no sense with {spec.strategy}: {reason}")
+        raise PlanError(f"{title} does not support strategy {spec.strategy}: {reason}")
     return size, workload
 
 
@@ -130,18 +142,18 @@ def _transport(spec: RunSpec, workload: WorkloadFacts, catalog: Catalog) -> str 
     shares = workload.trains and catalog.engines[spec.engine].shares_memory
     if catalog.strategies[spec.strategy].single_worker or not shares:
         if spec.transport is not None:
-            raise PlanError(f"there is no choice of transport with {spec.engine} and {spec.strategy}: leave it out")
+            raise PlanError(f"engine {spec.engine} has no choice of transport with {spec.strategy}: remove transport")
         return None
     share_memory = catalog.hosts[spec.hosts].shares_memory
     if spec.transport == "memory" and not share_memory:
-        raise PlanError(f"hosts {spec.hosts} share no memory: leave out transport, or use tcp")
+        raise PlanError(f"hosts {spec.hosts} share no memory: remove transport, or use transport=tcp")
     return spec.transport or ("memory" if share_memory else "tcp")
 
 
 def _updates_per_epoch(spec: RunSpec, workload: WorkloadFacts, layout: Layout, strategy: Strategy) -> int:
     examples = _examples(spec, workload)
     if not workload.trains:
-        return 1  # To go through everything once is to compute it once.
+        return 1  # The whole computation counts as one epoch.
     shard = examples // layout.workers
     if spec.batch > shard:
         raise PlanError(
@@ -153,37 +165,43 @@ def _updates_per_epoch(spec: RunSpec, workload: WorkloadFacts, layout: Layout, s
 
 
 def _examples(spec: RunSpec, workload: WorkloadFacts) -> int:
-    there_are = workload.train_examples
-    if spec.examples is not None and spec.examples > there_are:
-        raise PlanError(f"examples {spec.examples}: {spec.workload} has {there_are:,}")
-    return spec.examples or there_are
+    if spec.examples is not None and not workload.trains:
+        raise PlanError(f"{spec.workload} is not training and has no examples: remove --examples")
+    available = workload.train_examples
+    if spec.examples is not None and spec.examples > available:
+        raise PlanError(
+            f"examples {spec.examples}: must be at most {available:,}, the size of the training set of {spec.workload}"
+        )
+    return spec.examples or available
 
 
-def _may_drop(spec: RunSpec, layout: Layout, catalog: Catalog) -> None:
+def _check_backup(spec: RunSpec, layout: Layout, catalog: Catalog) -> None:
     if not spec.backup:
         return
-    able = catalog.strategies[spec.strategy].can_leave_out_slow_workers and catalog.engines[spec.engine].drops_late
-    if not able:
+    supported = catalog.strategies[spec.strategy].can_leave_out_slow_workers and catalog.engines[spec.engine].drops_late
+    if not supported:
         engines = " or ".join(name for name, engine in catalog.engines.items() if engine.drops_late)
-        strategies = " or ".join(name for name, one in catalog.strategies.items() if one.can_leave_out_slow_workers)
+        strategies = " or ".join(name for name, s in catalog.strategies.items() if s.can_leave_out_slow_workers)
         raise PlanError(
-            f"--backup is for {strategies} on engine {engines}: leave it out with {spec.strategy} on {spec.engine}"
+            f"--backup works only with {strategies} on engine {engines}: remove it for {spec.strategy} on {spec.engine}"
         )
     if spec.backup >= layout.workers:
-        raise PlanError(f"--backup {spec.backup} leaves no worker of {layout.workers} to wait for: use fewer")
+        raise PlanError(f"--backup {spec.backup}: must be below the number of workers, {layout.workers}")
 
 
-def _fits(strategy: Strategy, layout: Layout) -> None:
+def _check_layout(strategy: Strategy, layout: Layout) -> None:
     if layout.workers == 0:
         raise PlanError(f"layout '{layout}' has no worker: add a w, e.g. 'pw w w'")
     if strategy.has_servers and layout.servers == 0:
         raise PlanError(
-            f"{strategy.name} needs a parameter server and layout '{layout}' has none: add a p, e.g. 'pw w'"
+            f"{strategy.name} needs a parameter server, but layout '{layout}' has none: add a p, e.g. 'pw w'"
         )
     if not strategy.has_servers and layout.servers:
         raise PlanError(
-            f"{strategy.name} uses no parameter server and layout '{layout}' has one: leave out the p, "
-            "or use a named layout, which adapts (cluster, cluster2)"
+            f"{strategy.name} uses no parameter server, but layout '{layout}' has one: remove the p, "
+            "or use layout single, cluster or cluster2, which adapt to the strategy"
         )
     if strategy.single_worker and layout.workers > 1:
-        raise PlanError(f"{strategy.name} is one worker and layout '{layout}' has {layout.workers}: use layout single")
+        raise PlanError(
+            f"{strategy.name} has one worker, but layout '{layout}' has {layout.workers}: use layout single"
+        )
