@@ -1,4 +1,4 @@
-"""Real runs for tests: the same pipeline as the command line's, into a directory of the test's own."""
+"""Fixtures and hooks for all tests: a fixture that makes a real run, skips, and the table of injected faults."""
 
 from pathlib import Path
 from typing import Any
@@ -6,21 +6,21 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-import fault_table
 import paceline
-import whole_suite
-from live import RunOne
 from paceline.errors import HostError
 from paceline.hosts.base import HostRequest
 from paceline.hosts.registry import HOSTS
 from paceline.store.result import Result
+from support import fault_table, slow_tests
+from support.live_run import RunOne
 
-# A busy machine is no failure. How slow an example may be is left to the tests that are about it.
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
+# No deadline per Hypothesis example: a busy machine must not fail a test.
+settings.register_profile("no-deadline", deadline=None)
+settings.load_profile("no-deadline")
 
 
-def why_no_netns() -> str | None:
+def reason_without_netns() -> str | None:
+    """Why netns hosts do not work on this machine; None if they do."""
     try:
         HOSTS["netns"].check([HostRequest(name="h1", link_bits_s=10**9, cpus=0.5)])
     except HostError as error:
@@ -40,16 +40,16 @@ def run_one(tmp_path: Path) -> RunOne:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    reason = why_no_netns()
+    reason = reason_without_netns()
     for item in items:
-        if whole_suite.is_one(item.nodeid):
+        if slow_tests.is_slow(item.nodeid):
             item.add_marker(pytest.mark.slow)
         if reason and item.get_closest_marker("netns"):
             item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """The faults that were caused, and what they came to."""
+    """Print a table of the injected faults and of how the runs reacted."""
     if fault_table.ROWS:
         terminalreporter.section("faults")
         for line in fault_table.table():

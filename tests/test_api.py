@@ -20,12 +20,12 @@ def test_every_option_is_a_keyword_with_its_default() -> None:
         assert name in ("stop", "fault") or parameter.default == OPTIONS[name].default
 
 
-def test_the_docstring_has_every_option() -> None:
+def test_docstring_describes_every_option() -> None:
     shown = " ".join((paceline.run.__doc__ or "").split())
     assert all(f"{name}: {option.help}" in shown for name, option in OPTIONS.items())
 
 
-def test_wrong_calls_are_refused_by_mypy_and_by_name(tmp_path: Path) -> None:
+def test_invalid_arguments_are_refused_by_mypy_and_at_run_time(tmp_path: Path) -> None:
     runs = str(tmp_path / "runs")
     with pytest.raises(SpecError, match="did you mean batch"):
         paceline.run("logreg", bach=1, runs=runs)  # type: ignore[arg-type]
@@ -36,7 +36,7 @@ def test_wrong_calls_are_refused_by_mypy_and_by_name(tmp_path: Path) -> None:
     assert not (tmp_path / "runs").exists()
 
 
-def test_lists_make_a_sweep(tmp_path: Path) -> None:
+def test_list_of_values_makes_a_sweep(tmp_path: Path) -> None:
     made = paceline.run("logreg", batch=[10, 100], stop={"steps": 5}, runs=str(tmp_path / "runs"))
     assert [result.batch for result in made] == [10, 100]
 

@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 
 import paceline
-from live import LiveRun, RunOne, gone, until
 from paceline.analyze.summary import training_start_s
 from paceline.analyze.timeline import host_rates
 from paceline.hosts.netns import leftovers
@@ -18,6 +17,7 @@ from paceline.hosts.netns.iproute import NAMESPACES
 from paceline.store.paths import find_run
 from paceline.store.result import FaultResult, Result
 from paceline.store.run import StoredRun
+from support.live_run import LiveRun, RunOne, wait_for, wait_for_exit
 
 SETTLED_S = 0.4
 """After a fault began: steps that were under way are done by then."""
@@ -52,7 +52,7 @@ def assert_frozen(result: Result, task: str, fault: FaultResult) -> None:
     assert steps_between(run, task, end, result.train_s) > 0
 
 
-def test_a_frozen_worker_stands_still_while_the_others_go_on(run_one: RunOne) -> None:
+def test_frozen_worker_makes_no_steps_while_the_others_continue(run_one: RunOne) -> None:
     result = run_one(strategy="ps-async", layout="pw w w", stop="seconds=4", fault="freeze w1 for 1.5s at 1s")
     assert result.status == "ok"
     (fault,) = result.faults
@@ -64,7 +64,7 @@ def test_a_frozen_worker_stands_still_while_the_others_go_on(run_one: RunOne) ->
         assert steps_between(stored(result), other, start + SETTLED_S, end) > 0
 
 
-def test_a_frozen_host_of_tensorflow_holds_everyone_up_until_it_thaws(run_one: RunOne) -> None:
+def test_frozen_host_of_a_synchronous_tensorflow_run_stops_all_workers(run_one: RunOne) -> None:
     result = run_one(
         engine="tensorflow", strategy="ps-sync", layout="p w w", stop="seconds=4", fault="freeze h3 for 1.5s at step 50"
     )
@@ -76,7 +76,7 @@ def test_a_frozen_host_of_tensorflow_holds_everyone_up_until_it_thaws(run_one: R
     assert fault.back_at_speed_s is None or fault.back_at_speed_s > 0.5
 
 
-def test_a_killed_worker_ends_the_run_and_the_kill_was_noticed_within_a_second(run_one: RunOne) -> None:
+def test_killed_worker_ends_the_run_and_is_detected_within_a_second(run_one: RunOne) -> None:
     result = run_one(strategy="ps-sync", layout="pw w", stop="seconds=60", fault="kill w1 at step 300")
     assert (result.status, result.reason) == ("failed", "w1 on h2 was killed by SIGKILL")
     (fault,) = result.faults
@@ -123,7 +123,7 @@ def test_a_cut_link_carries_nothing_and_is_mended(shaped: Result) -> None:
 
 
 @pytest.mark.netns
-def test_a_slowed_host_gets_no_more_than_its_share(shaped: Result) -> None:
+def test_slowed_host_uses_no_more_than_its_cpu_limit(shaped: Result) -> None:
     start, end = span(shaped.faults[1])
     cores = mean_of(shaped, "h3", "cpu_cores")
     assert cores(start + SETTLED_S, end - 0.1) < 0.13
@@ -132,7 +132,7 @@ def test_a_slowed_host_gets_no_more_than_its_share(shaped: Result) -> None:
 
 
 @pytest.mark.netns
-def test_a_limited_link_carries_no_more_than_its_rate(shaped: Result) -> None:
+def test_limited_link_carries_no_more_than_its_rate(shaped: Result) -> None:
     start, end = span(shaped.faults[2])
     sent = mean_of(shaped, "h2", "external_tx_mb_s")
     assert 0.05 < sent(start + SETTLED_S, end - 0.1) < 0.25 * 1.1
@@ -140,7 +140,7 @@ def test_a_limited_link_carries_no_more_than_its_rate(shaped: Result) -> None:
 
 
 @pytest.mark.netns
-def test_a_link_that_stays_cut_is_seen_within_ten_seconds_and_nobody_hangs(run_one: RunOne) -> None:
+def test_link_that_stays_cut_ends_the_run_within_ten_seconds(run_one: RunOne) -> None:
     result = run_one(
         strategy="ps-sync", layout="pw w", hosts="netns", link="1gbit", stop="seconds=60", fault="cut h2 for 50s at 1s"
     )
@@ -153,31 +153,31 @@ def test_a_link_that_stays_cut_is_seen_within_ten_seconds_and_nobody_hangs(run_o
 
 
 @pytest.mark.netns
-def test_a_run_that_ends_while_a_host_is_frozen_leaves_nothing(tmp_path: Path) -> None:
+def test_run_that_ends_while_a_host_is_frozen_leaves_nothing_behind(tmp_path: Path) -> None:
     run = LiveRun(
         tmp_path / "runs", "--strategy", "ps-sync", "--layout", "p w w", "--hosts", "netns", "--link", "1gbit",
         "--stop", "seconds=600", "--name", "caused-ns", "--fault", "freeze h2 for 500s at 1s",
         "--fault", "slow h3 to 0.5 cpus at 1s", "--fault", "cut h3 for 500s at 1s", "--fault", "kill w1 at 2s",
     )  # fmt: skip
     run.wait_until_training()
-    family = run.family()
+    processes = run.process_tree()
     code, result = run.result()
     assert (code, result["status"]) == (1, "failed")
     assert "w1 on h3" in result["reason"]
     assert [fault["over_s"] for fault in result["faults"]] == [None] * 4
-    gone(family, deadline_s=2)
+    wait_for_exit(processes, deadline_s=2)
     assert not [entry for entry in Path(NAMESPACES).iterdir() if "caused-ns" in entry.name]
     assert not [one for one in leftovers.find() if "caused-ns" in one.name]
 
 
-def test_ctrl_c_while_a_worker_is_frozen_still_ends_in_good_order(tmp_path: Path) -> None:
+def test_ctrl_c_while_a_worker_is_frozen_ends_the_run_with_a_result(tmp_path: Path) -> None:
     arguments = ["--strategy", "ps-sync", "--layout", "pw w", "--stop", "seconds=600"]
     run = LiveRun(tmp_path / "runs", *arguments, "--fault", "freeze w1 for 500s at 0.5s")
-    until(lambda: any(event["event"] == "fault" for event in run.events()), "the worker to be frozen")
-    family = run.family()
+    wait_for(lambda: any(event["event"] == "fault" for event in run.events()), "the worker to be frozen")
+    processes = run.process_tree()
     os.kill(run.process.pid, signal.SIGINT)
     code, result = run.result(timeout_s=12)
     assert (code, result["status"]) == (130, "aborted")
     assert result["final"]["loss"] is not None
     assert result["faults"][0]["over_s"] is not None
-    gone(family, deadline_s=2)
+    wait_for_exit(processes, deadline_s=2)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from fault_table import ROWS, Row, Watched
-from live import RUNS, LiveRun, begun, gone, until
 from paceline.analyze.load import load_result
 from paceline.hosts.netns import leftovers
 from paceline.store.paths import RunPaths, find_run
 from paceline.store.run import StoredRun
+from support.fault_table import ROWS, FaultObserver, Row
+from support.live_run import ALL_COMBINATIONS, LiveRun, start_run, wait_for, wait_for_exit
 
 pytestmark = pytest.mark.slow
 
@@ -29,11 +29,15 @@ def cell(hosts: str, *others: str) -> object:
 
 
 every_run = pytest.mark.parametrize(
-    ("engine", "strategy", "hosts"), [cell(hosts, engine, strategy) for engine, strategy, hosts in RUNS]
+    ("engine", "strategy", "hosts"), [cell(hosts, engine, strategy) for engine, strategy, hosts in ALL_COMBINATIONS]
 )
 every_task = pytest.mark.parametrize(
     ("engine", "strategy", "victim", "hosts"),
-    [cell(hosts, engine, strategy, victim) for engine, strategy, hosts in RUNS for victim in VICTIMS[strategy]],
+    [
+        cell(hosts, engine, strategy, victim)
+        for engine, strategy, hosts in ALL_COMBINATIONS
+        for victim in VICTIMS[strategy]
+    ],
 )
 
 
@@ -42,36 +46,36 @@ def host_of(run: LiveRun, task: str) -> str:
 
 
 @every_task
-def test_killed_it_ends_the_run_and_is_named(
+def test_killed_task_ends_the_run_and_is_named(
     tmp_path: Path, engine: str, strategy: str, victim: str, hosts: str
 ) -> None:
-    run = begun(tmp_path, (engine, strategy, hosts), "--stop", "seconds=600", "--on-failure", "fail")
+    run = start_run(tmp_path, (engine, strategy, hosts), "--stop", "seconds=600", "--on-failure", "fail")
     run.wait_until_training()
-    watched, at = Watched(run, f"kill {victim}"), time.monotonic()
+    observer, at = FaultObserver(run, f"kill {victim}"), time.monotonic()
     run.kill(victim)
-    code, result = watched.ended()
+    code, result = observer.wait_for_end()
     assert time.monotonic() - at < 5
     assert (code, result["status"]) == (1, "failed")
     assert result["reason"] == f"{victim} on {host_of(run, victim)} was killed by SIGKILL"
-    assert watched.seen_s is not None
-    assert watched.seen_s < 1
+    assert observer.detected_s is not None
+    assert observer.detected_s < 1
 
 
 @every_task
-def test_killed_it_is_started_again_and_every_update_is_made(
+def test_killed_task_is_restarted_and_every_update_is_made(
     tmp_path: Path, engine: str, strategy: str, victim: str, hosts: str
 ) -> None:
     steps = STEPS[engine][strategy]
     stop = ["--stop", f"steps={steps}", "--checkpoint-every", str(steps // 30)]
-    run = begun(tmp_path, (engine, strategy, hosts), *stop, "--on-failure", "restart")
-    until(lambda: run.events() and RunPaths(run.directory).checkpoints_left(), "a checkpoint")
+    run = start_run(tmp_path, (engine, strategy, hosts), *stop, "--on-failure", "restart")
+    wait_for(lambda: run.events() and RunPaths(run.directory).checkpoints_left(), "a checkpoint")
     run.wait_until_training()
-    watched = Watched(run, f"kill {victim}, restart")
+    observer = FaultObserver(run, f"kill {victim}, restart")
     run.kill(victim)
-    code, result = watched.ended(timeout_s=120)
+    code, result = observer.wait_for_end(timeout_s=120)
     assert (code, result["status"], result["updates"]) == (0, "ok", steps)
-    assert watched.seen_s is not None
-    assert watched.seen_s < 1
+    assert observer.detected_s is not None
+    assert observer.detected_s < 1
     assert result["incidents"][0]["task"] == victim
     made = [worker["steps"] for worker in result["workers"]]
     if strategy == "ps-async":
@@ -79,38 +83,38 @@ def test_killed_it_is_started_again_and_every_update_is_made(
         assert steps - sum(made) in (0, 1)
     else:
         assert made == [steps] * len(made)
-    lost = [event["lost"] for event in run.told("restored")]
+    lost = [event["lost"] for event in run.events_named("restored")]
     comes_back_alone = engine == "torch" and strategy.startswith("ps") and victim == "w1"
     assert len(lost) == (0 if comes_back_alone else 1)
     assert result["tainted"] == bool(lost)
 
 
 @every_task
-def test_frozen_it_is_found_and_all_stacks_are_kept(
+def test_frozen_task_is_detected_and_all_stacks_are_stored(
     tmp_path: Path, engine: str, strategy: str, victim: str, hosts: str
 ) -> None:
-    run = begun(tmp_path, (engine, strategy, hosts), "--stop", "seconds=600", "--on-failure", "fail")
+    run = start_run(tmp_path, (engine, strategy, hosts), "--stop", "seconds=600", "--on-failure", "fail")
     run.wait_until_training()
-    watched = Watched(run, f"freeze {victim}")
+    observer = FaultObserver(run, f"freeze {victim}")
     os.kill(run.pid_of(victim), signal.SIGSTOP)
-    code, result = watched.ended(timeout_s=60)
+    code, result = observer.wait_for_end(timeout_s=60)
     assert (code, result["status"]) == (1, "failed")
     assert result["reason"].startswith(f"{victim} on {host_of(run, victim)} is stuck: "), result["reason"]
-    assert watched.seen_s is not None
-    assert 10 < watched.seen_s < 20
+    assert observer.detected_s is not None
+    assert 10 < observer.detected_s < 20
     told = (run.directory / "logs" / "stacks.txt").read_text()
     assert re.search(rf"^-> +{victim} .*stopped, state T$", told, re.MULTILINE)
 
 
 @every_run
-def test_ctrl_c_ends_it_in_good_order_and_leaves_what_it_can_be_resumed_from(
+def test_ctrl_c_ends_the_run_with_a_result_and_a_checkpoint(
     tmp_path: Path, engine: str, strategy: str, hosts: str
 ) -> None:
-    run = begun(tmp_path, (engine, strategy, hosts), "--stop", "seconds=600")
+    run = start_run(tmp_path, (engine, strategy, hosts), "--stop", "seconds=600")
     run.wait_until_training()
-    watched, at = Watched(run, "Ctrl-C"), time.monotonic()
+    observer, at = FaultObserver(run, "Ctrl-C"), time.monotonic()
     run.process.send_signal(signal.SIGINT)
-    code, result = watched.ended()
+    code, result = observer.wait_for_end()
     assert time.monotonic() - at < 10
     assert (code, result["status"], result["reason"]) == (130, "aborted", "interrupted by the user")
     assert result["updates"] > 0
@@ -118,16 +122,16 @@ def test_ctrl_c_ends_it_in_good_order_and_leaves_what_it_can_be_resumed_from(
 
 
 @every_run
-def test_a_killed_controller_takes_all_with_it_and_loses_at_most_a_second(
+def test_killed_controller_leaves_no_processes_and_loses_at_most_a_second(
     tmp_path: Path, engine: str, strategy: str, hosts: str
 ) -> None:
-    run = begun(tmp_path, (engine, strategy, hosts), "--stop", "seconds=600")
+    run = start_run(tmp_path, (engine, strategy, hosts), "--stop", "seconds=600")
     run.wait_until_training()
-    family, at = run.family(), time.monotonic()
+    processes, at = run.process_tree(), time.monotonic()
     os.kill(run.process.pid, signal.SIGKILL)
     run.process.communicate()
-    gone(family, deadline_s=5)
-    until(lambda: not leftovers.find(), "the end of namespaces and cgroups", deadline_s=5)
+    wait_for_exit(processes, deadline_s=5)
+    wait_for(lambda: not leftovers.find(), "the end of namespaces and cgroups", deadline_s=5)
     paths = find_run(tmp_path, "latest")
     assert load_result(paths).status == "aborted"
     steps = StoredRun(paths).steps

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from fault_table import Watched
-from live import LiveRun, gone, until
 from paceline.analyze.load import load_result
 from paceline.hosts.netns import leftovers
 from paceline.hosts.netns.iproute import NAMESPACES
 from paceline.store.paths import find_run
 from paceline.store.run import StoredRun
+from support.fault_table import FaultObserver
+from support.live_run import LiveRun, wait_for, wait_for_exit
 
 CELLS = [
     ("torch", "ps-async", "pw w w", "w1"),
@@ -29,7 +29,7 @@ CELLS = [
 
 
 @pytest.mark.parametrize(("engine", "strategy", "layout", "victim"), CELLS)
-def test_a_killed_task_ends_the_run_and_is_named(
+def test_killed_task_ends_the_run_and_is_named(
     tmp_path: Path, engine: str, strategy: str, layout: str, victim: str
 ) -> None:
     run = LiveRun(
@@ -37,11 +37,11 @@ def test_a_killed_task_ends_the_run_and_is_named(
         "--on-failure", "fail",
     )  # fmt: skip
     run.wait_until_training()
-    assert len(run.family()) >= 4
-    watched = Watched(run, f"kill {victim}")
+    assert len(run.process_tree()) >= 4
+    observer = FaultObserver(run, f"kill {victim}")
     run.kill(victim)
     killed = time.monotonic()
-    code, result = watched.ended()
+    code, result = observer.wait_for_end()
     took = time.monotonic() - killed
     exited = next(e["t_s"] for e in run.events() if e["event"] == "exited" and e["task"] == victim)
     assert exited - (killed - run.clock_zero_s) < 1
@@ -56,26 +56,26 @@ def test_a_killed_task_ends_the_run_and_is_named(
 
 @pytest.mark.slow
 @pytest.mark.netns
-def test_a_task_killed_in_a_box_is_seen_within_a_second(tmp_path: Path) -> None:
+def test_killed_task_on_netns_is_detected_within_a_second(tmp_path: Path) -> None:
     run = LiveRun(
         tmp_path / "runs", "--strategy", "ps-async", "--layout", "pw w", "--hosts", "netns", "--link", "1gbit",
         "--stop", "seconds=600", "--name", "fault-box", "--on-failure", "fail",
     )  # fmt: skip
     run.wait_until_training()
-    family = run.family()
+    processes = run.process_tree()
     run.kill("w1")
     killed_s = time.monotonic() - run.clock_zero_s
     code, result = run.result()
     assert (code, result["reason"]) == (1, "w1 on h2 was killed by SIGKILL")
     assert next(e["t_s"] for e in run.events() if e["event"] == "exited" and e["task"] == "w1") - killed_s < 1
-    gone(family, deadline_s=2)
+    wait_for_exit(processes, deadline_s=2)
 
 
-def test_ctrl_c_ends_in_good_order_with_results_kept(tmp_path: Path) -> None:
+def test_ctrl_c_ends_the_sweep_and_keeps_the_result(tmp_path: Path) -> None:
     sweep = ["--batch", "50,100", "--strategy", "ps-sync", "--layout", "pw w", "--stop", "seconds=600"]
     run = LiveRun(tmp_path / "runs", *sweep)
     run.wait_until_training()
-    family = run.family()
+    processes = run.process_tree()
     os.kill(run.process.pid, signal.SIGINT)
     code, result = run.result(timeout_s=12)
     assert code == 130
@@ -84,30 +84,30 @@ def test_ctrl_c_ends_in_good_order_with_results_kept(tmp_path: Path) -> None:
     assert result["final"]["loss"] is not None
     assert len({worker["steps"] for worker in result["workers"]}) == 1
     assert len(list(run.runs.iterdir())) == 1
-    gone(family, deadline_s=2)
+    wait_for_exit(processes, deadline_s=2)
 
 
-def test_a_second_ctrl_c_does_not_wait_for_a_task_that_hangs(tmp_path: Path) -> None:
+def test_second_ctrl_c_does_not_wait_for_a_stopped_task(tmp_path: Path) -> None:
     run = LiveRun(tmp_path / "runs", "--strategy", "ps-sync", "--layout", "pw w", "--stop", "seconds=600")
     run.wait_until_training()
-    family = run.family()
+    processes = run.process_tree()
     os.kill(run.pid_of("w1"), signal.SIGSTOP)
     os.kill(run.process.pid, signal.SIGINT)
-    until(lambda: any(e["event"] == "incident" for e in run.events()), "the first Ctrl-C to be noticed")
+    wait_for(lambda: any(e["event"] == "incident" for e in run.events()), "the first Ctrl-C to be noticed")
     assert run.process.poll() is None
     os.kill(run.process.pid, signal.SIGINT)
     code, result = run.result(timeout_s=5)
     assert (code, result["status"]) == (130, "aborted")
-    gone(family, deadline_s=2)
+    wait_for_exit(processes, deadline_s=2)
 
 
-def test_a_controller_killed_with_kill_9_takes_everything_along_and_its_run_shows_as_aborted(tmp_path: Path) -> None:
+def test_killed_controller_leaves_no_processes_and_an_aborted_run(tmp_path: Path) -> None:
     run = LiveRun(tmp_path / "runs", "--strategy", "ps-async", "--layout", "pw w", "--stop", "seconds=600")
     run.wait_until_training()
-    family = run.family()
+    processes = run.process_tree()
     seen_before = run.directory.joinpath("journal.bin").stat().st_size
     os.kill(run.process.pid, signal.SIGKILL)
-    gone(family, deadline_s=5)
+    wait_for_exit(processes, deadline_s=5)
     run.process.communicate()
     listed = subprocess.run(
         [sys.executable, "-m", "paceline", "ls", "--runs", str(run.runs)], capture_output=True, text=True, check=True
@@ -124,18 +124,20 @@ def test_a_controller_killed_with_kill_9_takes_everything_along_and_its_run_show
 
 
 @pytest.mark.netns
-def test_a_killed_controller_leaves_no_namespace_and_no_cgroup(tmp_path: Path) -> None:
+def test_killed_controller_leaves_no_namespace_and_no_cgroup(tmp_path: Path) -> None:
     run = LiveRun(
         tmp_path / "runs", "--strategy", "allreduce", "--layout", "w w", "--hosts", "netns", "--cpus", "0.5",
         "--link", "1gbit", "--stop", "seconds=600", "--name", "fault-ns",
     )  # fmt: skip
     run.wait_until_training()
-    family = run.family()
+    processes = run.process_tree()
     assert [name for name in _namespaces() if "fault-ns" in name]
     os.kill(run.process.pid, signal.SIGKILL)
-    gone(family, deadline_s=5)
-    until(lambda: not [name for name in _namespaces() if "fault-ns" in name], "the end of the namespaces", deadline_s=5)
-    until(lambda: not [one for one in leftovers.find() if "fault-ns" in one.name], "the end of the cgroups", 5)
+    wait_for_exit(processes, deadline_s=5)
+    wait_for(
+        lambda: not [name for name in _namespaces() if "fault-ns" in name], "the end of the namespaces", deadline_s=5
+    )
+    wait_for(lambda: not [one for one in leftovers.find() if "fault-ns" in one.name], "the end of the cgroups", 5)
     run.process.communicate()
 
 
@@ -143,7 +145,7 @@ def _namespaces() -> list[str]:
     return [entry.name for entry in Path(NAMESPACES).iterdir()]
 
 
-def test_an_error_in_a_task_shows_its_line_and_its_traceback_is_kept(tmp_path: Path) -> None:
+def test_error_in_a_task_is_shown_in_one_line_and_its_traceback_is_logged(tmp_path: Path) -> None:
     """A data file that vanishes between the check and the start."""
     data = tmp_path / "data"
     fetch = "from paceline.data import mnist; mnist.ensure()"

@@ -42,7 +42,7 @@ def test_no_stage_imports_a_later_one() -> None:
     assert not wrong
 
 
-def test_frameworks_stay_in_their_engine() -> None:
+def test_frameworks_are_imported_only_by_their_engine() -> None:
     wrong = []
     for file in SOURCE.rglob("*.py"):
         for module in imports_of(file):

@@ -10,9 +10,9 @@ import polars as pl
 import psutil
 import pytest
 
-from live import LiveRun, until
 from paceline.hosts.netns.iproute import NAMESPACES
 from paceline.store.result import Result
+from support.live_run import LiveRun, wait_for
 
 
 def counters(namespace: str) -> dict[str, int]:
@@ -32,7 +32,7 @@ def namespaces_of(run: LiveRun) -> dict[str, str]:
 
 @pytest.mark.netns
 @pytest.mark.parametrize("engine", ["torch", pytest.param("tensorflow", marks=pytest.mark.slow)])
-def test_network_figures_agree_with_ip_s_link(tmp_path: Path, engine: str) -> None:
+def test_network_counters_agree_with_ip_link_statistics(tmp_path: Path, engine: str) -> None:
     run = LiveRun(
         tmp_path / "runs", "--engine", engine, "--strategy", "ps-async", "--layout", "p w w", "--hosts", "netns",
         "--stop", "seconds=12", "--name", f"net{engine[:2]}",
@@ -42,7 +42,7 @@ def test_network_figures_agree_with_ip_s_link(tmp_path: Path, engine: str) -> No
     assert set(names) >= {"h1", "h2", "h3"}
     observed: dict[str, list[tuple[float, dict[str, int]]]] = {host: [] for host in ("h1", "h2", "h3")}
     # Between two samples a tenth of a second apart the counters are not known: against six seconds that is little.
-    until(lambda: _look(observed, names) >= 6, "6 s of counters", deadline_s=30)
+    wait_for(lambda: _look(observed, names) >= 6, "6 s of counters", deadline_s=30)
     code, result = run.result()
     assert code == 0
     zero = next(e["clock_zero_ns"] for e in run.events() if e["event"] == "created")
@@ -75,7 +75,7 @@ def _at(samples: pl.DataFrame, counter: str, t_s: float) -> float:
 
 
 @pytest.mark.netns
-def test_a_link_rate_holds_and_shows(run_one: Callable[..., Result]) -> None:
+def test_link_rate_is_enforced_and_measured(run_one: Callable[..., Result]) -> None:
     """A batch of 1 makes the server's link the limit: it must be nearly full and never over."""
     slow = run_one(strategy="ps-async", layout="p w w", hosts="netns", link="100mbit", batch=1, stop="seconds=4")
     free = run_one(strategy="ps-async", layout="p w w", hosts="netns", batch=1, stop="seconds=2")
@@ -88,7 +88,7 @@ def test_a_link_rate_holds_and_shows(run_one: Callable[..., Result]) -> None:
 
 
 @pytest.mark.netns
-def test_a_cpu_share_holds_and_shows(run_one: Callable[..., Result]) -> None:
+def test_cpu_limit_is_enforced_and_measured(run_one: Callable[..., Result]) -> None:
     held = run_one(strategy="ps-async", layout="pw w", hosts="netns", cpus=0.25, stop="seconds=3")
     assert held.status == "ok"
     for host in held.hosts:
@@ -97,12 +97,12 @@ def test_a_cpu_share_holds_and_shows(run_one: Callable[..., Result]) -> None:
     assert max(host.cpu_cores_mean for host in held.hosts) > 0.15
 
 
-def test_cpu_and_memory_agree_with_the_system(tmp_path: Path) -> None:
+def test_cpu_and_memory_agree_with_psutil(tmp_path: Path) -> None:
     run = LiveRun(tmp_path / "runs", "--strategy", "single", "--stop", "seconds=12")
     run.wait_until_training()
     task = psutil.Process(run.pid_of("w0"))
     first, start = task.cpu_times(), time.monotonic_ns()
-    until(lambda: time.monotonic_ns() - start > 2.5e9, "2.5 s")
+    wait_for(lambda: time.monotonic_ns() - start > 2.5e9, "2.5 s")
     last, end, memory = task.cpu_times(), time.monotonic_ns(), task.memory_info().rss
     _, result = run.result()
     zero = next(e["clock_zero_ns"] for e in run.events() if e["event"] == "created")
@@ -114,7 +114,7 @@ def test_cpu_and_memory_agree_with_the_system(tmp_path: Path) -> None:
     assert result["hosts"][0]["scope"]["network"].startswith("the machine's")
 
 
-def test_throughput_agrees_with_counting_by_hand(run_one: Callable[..., Result]) -> None:
+def test_throughput_agrees_with_the_step_records(run_one: Callable[..., Result]) -> None:
     """updates/s is updates over the time between the barrier and the last step, from the raw records."""
     result = run_one(strategy="ps-async", layout="pw w", stop="steps=600")
     steps = pl.read_parquet(Path(result.dir) / "steps.parquet").filter(pl.col("kind") == "step")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import zmq
 
-from live import LiveRun
 from paceline.paramserver.wire import Op, Request
 from paramserver.running_server import connect_zmq
+from support.live_run import LiveRun
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="uses ss")
 PS, ALLREDUCE = ("--layout", "pw w"), ("--layout", "w w")

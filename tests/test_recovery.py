@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 from safetensors.numpy import load_file
 
-from fault_table import Watched
-from live import LiveRun, RunOne, until
 from paceline.store.paths import RunPaths
+from support.fault_table import FaultObserver
+from support.live_run import LiveRun, RunOne, wait_for
 
 SLOW = pytest.mark.slow
 
@@ -21,16 +21,18 @@ SLOW = pytest.mark.slow
 def killed(run: LiveRun, victim: str) -> tuple[int, dict[str, Any]]:
     """Kill a task in mid-training; the end of the run, of which nothing must be left."""
     run.wait_until_training()
-    watched = Watched(run, f"kill {victim}")
+    observer = FaultObserver(run, f"kill {victim}")
     run.kill(victim)
-    return watched.ended()
+    return observer.wait_for_end()
 
 
 @pytest.mark.parametrize(
     ("layout", "victim", "transport"),
     [("pw w w", "w1", "memory"), ("p w w", "w0", "memory"), pytest.param("pw w w", "w2", "tcp", marks=SLOW)],
 )
-def test_a_worker_of_an_asynchronous_run_comes_back(tmp_path: Path, layout: str, victim: str, transport: str) -> None:
+def test_killed_worker_of_an_asynchronous_run_is_restarted(
+    tmp_path: Path, layout: str, victim: str, transport: str
+) -> None:
     flags = ["--strategy", "ps-async", "--layout", layout, "--stop", "steps=20000", "--set", f"transport={transport}"]
     run = LiveRun(tmp_path, *flags)
     code, result = killed(run, victim)
@@ -38,7 +40,7 @@ def test_a_worker_of_an_asynchronous_run_comes_back(tmp_path: Path, layout: str,
     # The last of its steps may have been applied but not recorded when the worker was killed.
     assert sum(worker["steps"] for worker in result["workers"]) in (19999, 20000)
     assert [incident["task"] for incident in result["incidents"]] == [victim]
-    (restarting,), (back,) = run.told("restarting"), run.told("back")
+    (restarting,), (back,) = run.events_named("restarting"), run.events_named("back")
     assert (restarting["tasks"], back["tasks"]) == ([victim], [victim])
     assert back["t_s"] - restarting["t_s"] < 5
     # The others made steps while it was away.
@@ -47,7 +49,7 @@ def test_a_worker_of_an_asynchronous_run_comes_back(tmp_path: Path, layout: str,
     assert set(away["task"]) == {worker["task"] for worker in result["workers"]} - {victim}
 
 
-def test_a_worker_of_a_synchronous_run_comes_back_to_its_step(tmp_path: Path) -> None:
+def test_killed_worker_of_a_synchronous_run_repeats_its_step(tmp_path: Path) -> None:
     flags = ["--strategy", "ps-sync", "--layout", "pw w w", "--stop", "steps=1500", "--set", "momentum=0.5"]
     whole = undisturbed(tmp_path / "whole", "logreg", flags)
     run = LiveRun(tmp_path / "cut", *flags, "--on-failure", "restart")
@@ -68,7 +70,7 @@ def test_a_worker_of_a_synchronous_run_comes_back_to_its_step(tmp_path: Path) ->
         pytest.param("tensorflow", "allreduce", "w w", "w0", 600, marks=SLOW),
     ],
 )
-def test_all_go_back_to_the_last_checkpoint(
+def test_all_tasks_restart_from_the_last_checkpoint(
     tmp_path: Path, engine: str, strategy: str, layout: str, victim: str, steps: int
 ) -> None:
     every = steps // 30
@@ -76,11 +78,11 @@ def test_all_go_back_to_the_last_checkpoint(
         tmp_path, "--engine", engine, "--strategy", strategy, "--layout", layout, "--stop", f"steps={steps}",
         "--checkpoint-every", str(every), "--on-failure", "restart",
     )  # fmt: skip
-    until(lambda: run.events() and RunPaths(run.directory).checkpoints_left(), "a checkpoint")
+    wait_for(lambda: run.events() and RunPaths(run.directory).checkpoints_left(), "a checkpoint")
     code, result = killed(run, victim)
     assert (code, result["status"], result["updates"]) == (0, "ok", steps)
     assert result["tainted"]
-    (restored,) = run.told("restored")
+    (restored,) = run.events_named("restored")
     assert restored["update"] >= every
     assert restored["lost"] < steps
     assert [incident["task"] for incident in result["incidents"]] == [victim, None]
@@ -100,7 +102,7 @@ def test_all_go_back_to_the_last_checkpoint(
         pytest.param("sparse-logreg", "ps-sync", "p w w", "ps0", "tcp", 1500, marks=SLOW),
     ],
 )
-def test_workers_go_on_with_a_new_server(
+def test_workers_continue_with_a_restarted_server(
     tmp_path: Path, workload: str, strategy: str, layout: str, victim: str, transport: str, steps: int
 ) -> None:
     flags = ["--strategy", strategy, "--layout", layout, "--stop", f"steps={steps}", "--set", f"transport={transport}"]
@@ -109,20 +111,20 @@ def test_workers_go_on_with_a_new_server(
     run = LiveRun(
         tmp_path, *flags, "--checkpoint-every", str(every), "--on-failure", "restart", workload=workload,
     )  # fmt: skip
-    until(lambda: run.events() and RunPaths(run.directory).checkpoints_left(), "a checkpoint")
+    wait_for(lambda: run.events() and RunPaths(run.directory).checkpoints_left(), "a checkpoint")
     code, result = killed(run, victim)
     assert (code, result["status"], result["updates"], result["tainted"]) == (0, "ok", steps, True)
     made = [worker["steps"] for worker in result["workers"]]
     assert made == [steps] * len(made) if strategy == "ps-sync" else sum(made) == steps
     # Of all tasks only the servers, and who was killed, are other processes than before.
-    restarted = {task for task in {event["task"] for event in run.told("started")} if started_often(run, task)}
+    restarted = {task for task in {event["task"] for event in run.events_named("started")} if started_often(run, task)}
     assert restarted == {victim, *(f"ps{number}" for number in range(layout.count("p")))}
     if strategy == "ps-sync":
         assert_same_values(result, undisturbed(tmp_path / "whole", workload, flags))
 
 
 def started_often(run: LiveRun, task: str) -> bool:
-    return len([event for event in run.told("started") if event["task"] == task]) > 1
+    return len([event for event in run.events_named("started") if event["task"] == task]) > 1
 
 
 def undisturbed(runs: Path, workload: str, flags: list[str]) -> dict[str, Any]:
@@ -137,7 +139,7 @@ def assert_same_values(one: dict[str, Any], other: dict[str, Any]) -> None:
 
 
 @pytest.mark.netns
-def test_backup_workers_spare_the_others_the_wait_for_a_slow_one(run_one: RunOne) -> None:
+def test_backup_workers_avoid_waiting_for_a_slow_worker(run_one: RunOne) -> None:
     fields = {"strategy": "ps-sync", "layout": "p w w w", "hosts": "netns", "cpus": "- - - 0.1", "stop": "seconds=4"}
     waiting, sparing = run_one(**fields), run_one(**fields, backup=1)
     assert (waiting.status, sparing.status) == ("ok", "ok")
@@ -149,13 +151,13 @@ def test_backup_workers_spare_the_others_the_wait_for_a_slow_one(run_one: RunOne
     assert sparing.examples == 100 * sum(worker.steps for worker in sparing.workers)
 
 
-def test_what_fails_again_and_again_ends_failed(tmp_path: Path) -> None:
+def test_run_fails_after_the_maximum_number_of_restarts(tmp_path: Path) -> None:
     flags = ["--strategy", "ps-async", "--layout", "pw w", "--stop", "seconds=600", "--restarts", "1"]
     run = LiveRun(tmp_path, *flags)
     run.wait_until_training()
     run.kill("w1")
-    until(lambda: run.told("back"), "the worker's return")
-    os_pid = run.told("started")[-1]["pid"]
+    wait_for(lambda: run.events_named("back"), "the worker's return")
+    os_pid = run.events_named("started")[-1]["pid"]
     killed_at = time.monotonic()
     os.kill(os_pid, signal.SIGKILL)
     code, result = run.result()

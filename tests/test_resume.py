@@ -11,10 +11,10 @@ import pytest
 from safetensors.numpy import load_file
 
 import paceline
-from live import LiveRun, gone, until
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
 from paceline.train.checkpoint import update_of
+from support.live_run import LiveRun, wait_for, wait_for_exit
 
 SLOW = pytest.mark.slow
 
@@ -27,12 +27,12 @@ def cut_short(runs: Path, *arguments: str, checkpoint: int) -> Path:
         left = RunPaths(run.directory).checkpoints_left() if run.events() else []
         return bool(left) and update_of(left[0]) >= checkpoint
 
-    until(far_enough, "the checkpoint")
-    family = run.family()
+    wait_for(far_enough, "the checkpoint")
+    processes = run.process_tree()
     assert run.process.poll() is None
     run.process.kill()
     run.process.communicate()
-    gone(family, deadline_s=5)
+    wait_for_exit(processes, deadline_s=5)
     return run.directory
 
 
@@ -60,7 +60,7 @@ def final(directory: str | Path) -> dict[str, np.ndarray]:
         pytest.param("tensorflow", "allreduce", "w w", 400, marks=SLOW),
     ],
 )
-def test_killed_and_resumed_is_as_never_killed(
+def test_resumed_run_gives_the_same_parameters_as_an_uninterrupted_one(
     tmp_path: Path, engine: str, strategy: str, layout: str, steps: int
 ) -> None:
     fields: dict[str, Any] = {"engine": engine, "strategy": strategy, "layout": layout, "stop": f"steps={steps}"}
@@ -85,7 +85,7 @@ def test_killed_and_resumed_is_as_never_killed(
         assert sorted(mine["step"].to_list()) == list(range(start, steps))
 
 
-def test_an_asynchronous_run_goes_on_with_every_workers_own_batches(tmp_path: Path) -> None:
+def test_resumed_asynchronous_run_continues_with_each_workers_next_batch(tmp_path: Path) -> None:
     flags = ["--strategy", "ps-async", "--layout", "pw w w", "--stop", "steps=6000", "--checkpoint-every", "500"]
     directory = cut_short(tmp_path, *flags, checkpoint=1000)
     went_on = resumed(directory)
@@ -109,7 +109,7 @@ def test_an_asynchronous_run_goes_on_with_every_workers_own_batches(tmp_path: Pa
         ("none", "left no checkpoint to go on from"),
     ],
 )
-def test_what_cannot_be_resumed_is_refused_in_a_line(tmp_path: Path, harm: str, line: str) -> None:
+def test_run_that_cannot_be_resumed_is_refused_in_one_line(tmp_path: Path, harm: str, line: str) -> None:
     (result,) = paceline.run("logreg", runs=str(tmp_path), stop="steps=5")
     if harm == "none":
         (tmp_path / result.run / "result.json").unlink()

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 import paceline
-from fault_table import Watched
-from live import RUNS, begun
 from paceline.analyze.load import load_result
 from paceline.store import writer
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
-from scarce import fill, memory_limit, needs_root, small_disk
+from support.fault_table import FaultObserver
+from support.live_run import ALL_COMBINATIONS, start_run
+from support.scarce_resources import fill, memory_limit, needs_root, small_disk
 
 MEMORY_MB = 4_000
 HUNGRY = """
@@ -45,7 +45,7 @@ def every_run(quick: tuple[str, str, str]) -> pytest.MarkDecorator:
             *run,
             marks=[*([] if run == quick else [pytest.mark.slow]), *([pytest.mark.netns] if "netns" in run else [])],
         )
-        for run in RUNS
+        for run in ALL_COMBINATIONS
     ]
     return pytest.mark.parametrize(("engine", "strategy", "hosts"), cells)
 
@@ -55,16 +55,18 @@ UNTIL_KILLED = ("--stop", "seconds=600", "--on-failure", "fail")
 
 @needs_root
 @every_run(quick=("torch", "ps-sync", "local"))
-def test_a_task_that_is_out_of_memory_is_named_as_such(tmp_path: Path, engine: str, strategy: str, hosts: str) -> None:
+def test_task_that_runs_out_of_memory_is_named_with_the_reason(
+    tmp_path: Path, engine: str, strategy: str, hosts: str
+) -> None:
     hungry = tmp_path / "hungry.py"
     hungry.write_text(HUNGRY)
     with memory_limit(MEMORY_MB) as group:
-        run = begun(tmp_path / "runs", (engine, strategy, hosts), *UNTIL_KILLED, workload=str(hungry))
+        run = start_run(tmp_path / "runs", (engine, strategy, hosts), *UNTIL_KILLED, workload=str(hungry))
         (group / "cgroup.procs").write_text(str(run.process.pid))
         run.wait_until_training()
         assert str(run.pid_of("w0")) in (group / "cgroup.procs").read_text().split()
-        watched = Watched(run, "out of memory")
-        code, result = watched.ended(timeout_s=120)
+        observer = FaultObserver(run, "out of memory")
+        code, result = observer.wait_for_end(timeout_s=120)
     victim = "w0 on h1" if strategy == "single" else "w1 on h2"
     assert (code, result["status"]) == (1, "failed")
     assert result["reason"].startswith(f"{victim} was killed: out of memory"), result["reason"]
@@ -73,15 +75,13 @@ def test_a_task_that_is_out_of_memory_is_named_as_such(tmp_path: Path, engine: s
 
 @needs_root
 @every_run(quick=("tensorflow", "ps-async", "netns"))
-def test_a_full_disk_ends_the_run_in_good_order_with_all_that_was_recorded(
-    tmp_path: Path, engine: str, strategy: str, hosts: str
-) -> None:
+def test_full_disk_ends_the_run_and_keeps_the_records(tmp_path: Path, engine: str, strategy: str, hosts: str) -> None:
     with small_disk(tmp_path / "disk", "60m") as disk:
-        run = begun(disk, (engine, strategy, hosts), *UNTIL_KILLED)
+        run = start_run(disk, (engine, strategy, hosts), *UNTIL_KILLED)
         run.wait_until_training()
-        watched, directory = Watched(run, "disk full"), run.directory
+        observer, directory = FaultObserver(run, "disk full"), run.directory
         fill(disk)
-        code, result = watched.ended(timeout_s=60)
+        code, result = observer.wait_for_end(timeout_s=60)
         assert (code, result["status"]) == (1, "failed")
         assert "No space left on device" in result["reason"], result["reason"]
         assert load_result(RunPaths(directory)).status == "failed"
@@ -89,7 +89,7 @@ def test_a_full_disk_ends_the_run_in_good_order_with_all_that_was_recorded(
         assert len(steps.filter(steps["kind"] == "step")) > 20
 
 
-def test_a_run_whose_tables_find_no_room_says_so_and_is_whole_once_there_is(
+def test_tables_that_did_not_fit_on_the_disk_are_written_by_the_next_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:

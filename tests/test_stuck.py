@@ -11,10 +11,10 @@ import psutil
 import pytest
 
 import paceline
-from fault_table import Watched
-from live import LAYOUTS, RUNS, LiveRun, RunOne, gone, until
 from paceline.control import watchdog
 from paceline.hosts.netns import iproute
+from support.fault_table import FaultObserver
+from support.live_run import ALL_COMBINATIONS, LAYOUTS, LiveRun, RunOne, wait_for, wait_for_exit
 
 
 def set_link(run_name: str, how: str) -> None:
@@ -38,16 +38,16 @@ def freeze(run: LiveRun, task: str) -> float:
         pytest.param("tensorflow", "ps-sync", "pw w", "w0", marks=pytest.mark.slow),
     ],
 )
-def test_a_frozen_task_is_the_odd_one_out_and_all_stacks_are_kept(
+def test_frozen_task_is_named_and_all_stacks_are_stored(
     tmp_path: Path, engine: str, strategy: str, layout: str, victim: str
 ) -> None:
     run = LiveRun(
         tmp_path / "runs", "--engine", engine, "--strategy", strategy, "--layout", layout, "--stop", "seconds=600"
     )
     run.wait_until_training()
-    watched = Watched(run, f"freeze {victim}")
+    observer = FaultObserver(run, f"freeze {victim}")
     frozen = freeze(run, victim)
-    code, result = watched.ended(timeout_s=40)
+    code, result = observer.wait_for_end(timeout_s=40)
     took = time.monotonic() - frozen
     assert (code, result["status"]) == (1, "failed")
     host = next(e["host"] for e in run.events() if e["event"] == "started" and e["task"] == victim)
@@ -64,14 +64,14 @@ def test_a_frozen_task_is_the_odd_one_out_and_all_stacks_are_kept(
     assert re.search(rf"^-> +{victim} .*stopped, state T$", told, re.MULTILINE)
 
 
-def test_a_frozen_agent_is_given_up_with_its_tasks(tmp_path: Path) -> None:
+def test_frozen_agent_ends_the_run(tmp_path: Path) -> None:
     run = LiveRun(tmp_path / "runs", "--strategy", "ps-async", "--layout", "pw w", "--stop", "seconds=600")
     run.wait_until_training()
-    watched = Watched(run, "freeze the agent of w1")
+    observer = FaultObserver(run, "freeze the agent of w1")
     agent = psutil.Process(run.pid_of("w1")).ppid()
     os.kill(agent, signal.SIGSTOP)
     frozen = time.monotonic()
-    code, result = watched.ended(timeout_s=40)
+    code, result = observer.wait_for_end(timeout_s=40)
     took = time.monotonic() - frozen
     assert (code, result["status"]) == (1, "failed")
     assert result["reason"] == "lost the agent of h2: no answer for 10 s"
@@ -106,7 +106,7 @@ WORKLOAD = Workload(
 
 
 @pytest.mark.slow
-def test_a_reader_that_hangs_is_told_from_those_who_wait_for_it(tmp_path: Path) -> None:
+def test_worker_with_a_blocked_reader_is_named_instead_of_those_that_wait_for_it(tmp_path: Path) -> None:
     file = tmp_path / "reader.py"
     file.write_text(READER)
     (result,) = paceline.run(
@@ -119,7 +119,7 @@ def test_a_reader_that_hangs_is_told_from_those_who_wait_for_it(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_evaluations_are_not_mistaken_for_a_standstill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_evaluation_is_not_reported_as_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each takes longer than a step ever may."""
     monkeypatch.setattr(watchdog, "MIN_STALL_S", 1.5)
     (result,) = paceline.run(
@@ -131,13 +131,13 @@ def test_evaluations_are_not_mistaken_for_a_standstill(tmp_path: Path, monkeypat
 
 
 @pytest.mark.slow
-def test_agents_whose_controller_falls_silent_end_themselves_and_their_tasks(tmp_path: Path) -> None:
+def test_agents_end_their_tasks_when_the_controller_is_silent(tmp_path: Path) -> None:
     run = LiveRun(tmp_path / "runs", "--strategy", "ps-async", "--layout", "pw w", "--stop", "seconds=600")
     run.wait_until_training()
-    others = [one for one in run.family() if one.pid != run.process.pid]
+    others = [one for one in run.process_tree() if one.pid != run.process.pid]
     os.kill(run.process.pid, signal.SIGSTOP)
     try:
-        gone(others, deadline_s=25)
+        wait_for_exit(others, deadline_s=25)
     finally:
         os.kill(run.process.pid, signal.SIGCONT)
     code, result = run.result()
@@ -157,36 +157,34 @@ def test_agents_whose_controller_falls_silent_end_themselves_and_their_tasks(tmp
         pytest.param("tensorflow", "ps-sync", "pw w", marks=pytest.mark.slow),
     ],
 )
-def test_a_cut_link_is_seen_within_ten_seconds_by_whoever_waits(
-    tmp_path: Path, engine: str, strategy: str, layout: str
-) -> None:
+def test_cut_link_is_detected_within_ten_seconds(tmp_path: Path, engine: str, strategy: str, layout: str) -> None:
     run = LiveRun(
         tmp_path / "runs", "--engine", engine, "--strategy", strategy, "--layout", layout, "--hosts", "netns",
         "--link", "1gbit", "--stop", "seconds=600", "--name", "cut", "--on-failure", "fail",
     )  # fmt: skip
     run.wait_until_training()
-    watched = Watched(run, "cut h2")
+    observer = FaultObserver(run, "cut h2")
     set_link("cut", "down")
     cut_s = time.monotonic() - run.clock_zero_s
-    code, result = watched.ended(timeout_s=40)
+    code, result = observer.wait_for_end(timeout_s=40)
     assert (code, result["status"]) == (1, "failed")
     assert "lost the connection to" in result["reason"]
     # Who notices first, on this side of the cut or on that, is left to chance.
     assert re.search(r"\bw\d on h2\b|connection to w\d: 10.80.0.2\b", result["reason"])
     assert result["incidents"][0]["t_s"] - cut_s < 10
-    until(lambda: not list(Path(iproute.NAMESPACES).glob("pl-cut-*")), "the end of the namespaces", deadline_s=5)
+    wait_for(lambda: not list(Path(iproute.NAMESPACES).glob("pl-cut-*")), "the end of the namespaces", deadline_s=5)
 
 
 every_strategy = pytest.mark.parametrize(
     ("engine", "strategy"),
-    [(engine, strategy) for engine, strategy, hosts in RUNS if hosts == "netns" and strategy != "single"],
+    [(engine, strategy) for engine, strategy, hosts in ALL_COMBINATIONS if hosts == "netns" and strategy != "single"],
 )
 
 
 @pytest.mark.slow
 @pytest.mark.netns
 @every_strategy
-def test_a_link_that_is_cut_for_four_seconds_only_holds_the_run_up(tmp_path: Path, engine: str, strategy: str) -> None:
+def test_run_survives_a_link_that_is_cut_for_four_seconds(tmp_path: Path, engine: str, strategy: str) -> None:
     run = LiveRun(
         tmp_path / "runs", "--engine", engine, "--strategy", strategy, "--hosts", "netns", "--link", "1gbit",
         "--stop", "seconds=12", "--name", "mended",
@@ -203,7 +201,7 @@ def test_a_link_that_is_cut_for_four_seconds_only_holds_the_run_up(tmp_path: Pat
 @pytest.mark.slow
 @pytest.mark.netns
 @every_strategy
-def test_a_host_with_an_eighth_of_a_core_is_slow_and_not_dead(run_one: RunOne, engine: str, strategy: str) -> None:
+def test_host_with_an_eighth_of_a_core_is_not_reported_as_stuck(run_one: RunOne, engine: str, strategy: str) -> None:
     """From the start: all that a task does before it trains takes eight times as long, too."""
     result = run_one(
         engine=engine, strategy=strategy, layout=LAYOUTS[strategy], hosts="netns", cpus="- 0.12", link="1gbit",

@@ -19,7 +19,7 @@ def run_cli(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_sweep_is_resumed_by_its_name(tmp_path: Path) -> None:
+def test_sweep_with_the_same_name_makes_only_missing_runs(tmp_path: Path) -> None:
     runs = str(tmp_path / "runs")
     first = paceline.run("logreg", batch=[50, 100], stop="steps=20", name="sweep", runs=runs)
     again = paceline.run("logreg", batch=[50, 100, 200], stop="steps=20", name="sweep", runs=runs)
@@ -28,14 +28,14 @@ def test_a_sweep_is_resumed_by_its_name(tmp_path: Path) -> None:
     assert sorted(entry.name for entry in Path(runs).iterdir()) == ["sweep-1", "sweep-2", "sweep-3"]
 
 
-def test_a_sweep_does_not_take_over_anothers_runs(tmp_path: Path) -> None:
+def test_sweep_does_not_reuse_runs_of_a_sweep_with_a_longer_name(tmp_path: Path) -> None:
     runs = str(tmp_path / "runs")
     paceline.run("logreg", stop="steps=20", name="sizes-big", runs=runs)
     (own,) = paceline.run("logreg", stop="steps=20", name="sizes", runs=runs)
     assert own.run == "sizes-1"
 
 
-def test_readers_of_a_run_that_was_cut_short_do_not_get_in_each_others_way(tmp_path: Path) -> None:
+def test_concurrent_readers_of_an_unfinished_run_do_not_conflict(tmp_path: Path) -> None:
     runs = str(tmp_path / "runs")
     (made,) = paceline.run("logreg", stop="steps=20", runs=runs)
     Path(made.dir, "result.json").unlink()
@@ -47,7 +47,7 @@ def test_readers_of_a_run_that_was_cut_short_do_not_get_in_each_others_way(tmp_p
     assert all(json.loads(out)["updates"] == 20 if out else "still under way" in err for out, err in told)
 
 
-def test_what_failed_is_made_again_in_a_new_directory(tmp_path: Path) -> None:
+def test_failed_run_is_repeated_in_a_new_directory(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     (done,) = paceline.run("logreg", stop="steps=20", name="sweep", runs=str(runs))
     stored = json.loads((runs / "sweep-1" / "result.json").read_text())
@@ -56,7 +56,7 @@ def test_what_failed_is_made_again_in_a_new_directory(tmp_path: Path) -> None:
     assert (done.run, redone.run, redone.status) == ("sweep-1", "sweep-2", "ok")
 
 
-def test_runs_on_different_numbers_of_examples_are_no_repeats(tmp_path: Path) -> None:
+def test_runs_with_different_numbers_of_examples_are_not_repeats(tmp_path: Path) -> None:
     made = paceline.run("logreg", examples=[1_000, 2_000], stop="steps=10", runs=str(tmp_path / "runs"))
     assert [result.settings["examples"] for result in made] == [1_000, 2_000]
     assert len(group_repeats(made)) == 2
@@ -68,7 +68,7 @@ def test_without_a_name_every_run_is_new(tmp_path: Path) -> None:
     assert made == ["logreg-1", "logreg-2"]
 
 
-def test_json_is_one_object_a_run_and_nothing_else_on_stdout(tmp_path: Path) -> None:
+def test_json_output_is_one_object_per_run_and_nothing_else(tmp_path: Path) -> None:
     runs = str(tmp_path / "runs")
     done = run_cli("run", "logreg", "--batch", "50,100", "--stop", "steps=20", "--runs", runs, "--json")
     assert done.returncode == 0
@@ -79,7 +79,7 @@ def test_json_is_one_object_a_run_and_nothing_else_on_stdout(tmp_path: Path) -> 
     assert "until steps=20" in done.stderr
 
 
-def test_a_run_can_be_made_again_from_its_own_spec(tmp_path: Path) -> None:
+def test_run_can_be_repeated_from_its_stored_spec(tmp_path: Path) -> None:
     runs = str(tmp_path / "runs")
     (first,) = paceline.run("logreg", strategy="ps-sync", stop=["steps=20", "loss=0.01"], lr=0.2, seed=7, runs=runs)
     again = run_cli("run", f"{first.dir}/spec.toml", "--runs", runs, "--json")
@@ -88,7 +88,7 @@ def test_a_run_can_be_made_again_from_its_own_spec(tmp_path: Path) -> None:
     assert result["final"]["loss"] == first.final.loss
 
 
-def test_the_contracts_keys_are_all_there(tmp_path: Path) -> None:
+def test_result_and_run_directory_have_all_documented_keys_and_files(tmp_path: Path) -> None:
     (result,) = paceline.run("logreg", strategy="ps-async", stop="steps=50", runs=str(tmp_path / "runs"))
     stored = json.loads((Path(result.dir) / "result.json").read_text())
     assert stored.keys() >= {
@@ -112,7 +112,7 @@ def test_the_contracts_keys_are_all_there(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_two_controllers_with_one_name_make_two_directories(tmp_path: Path) -> None:
+def test_two_controllers_with_the_same_name_use_two_directories(tmp_path: Path) -> None:
     arguments = ["run", "logreg", "--stop", "steps=20", "--name", "same", "--runs", str(tmp_path / "runs"), "--json"]
     both = [
         subprocess.Popen([sys.executable, "-m", "paceline", *arguments], stdout=subprocess.PIPE, text=True)
@@ -123,7 +123,7 @@ def test_two_controllers_with_one_name_make_two_directories(tmp_path: Path) -> N
     assert len({result["dir"] for result in results}) == 2
 
 
-def test_tables_tell_the_same_as_the_results(tmp_path: Path) -> None:
+def test_tables_show_the_values_of_the_results(tmp_path: Path) -> None:
     runs = str(tmp_path / "runs")
     made = paceline.run(
         "logreg", strategy="ps-sync", batch=[50, 100], stop="steps=30", repeat=2, name="pair", runs=runs
@@ -144,7 +144,7 @@ def test_tables_tell_the_same_as_the_results(tmp_path: Path) -> None:
         assert word in shown
 
 
-def test_help_is_quick_and_names_every_verb() -> None:
+def test_help_is_fast_and_lists_the_commands() -> None:
     start = os.times()
     done = run_cli("--help")
     end = os.times()
@@ -154,7 +154,7 @@ def test_help_is_quick_and_names_every_verb() -> None:
     assert end.children_user + end.children_system - start.children_user - start.children_system < 0.3
 
 
-def test_workloads_and_doctor_print_what_there_is() -> None:
+def test_workloads_and_doctor_list_engines_and_hosts() -> None:
     assert run_command(["workloads"]) == 0
     told = run_cli("doctor")
     assert told.returncode == 0

@@ -11,12 +11,12 @@ import msgspec
 import psutil
 import pytest
 
-from live import gone
 from paceline.agent import tasks
 from paceline.agent.tasks import RunningTask
 from paceline.data.dataset import PreparedData
 from paceline.messages import Failed, FromAgent, Log, Receiver, Sender, StartTask, TaskExited, TaskMessage
 from paceline.train.context import Job
+from support.live_run import wait_for_exit
 
 NO_SUCH_WORKLOAD = Job(
     run="test", task="w0", role="w", index=0, workers=1, servers=0, address="127.0.0.1", workload="nothing", size="",
@@ -78,4 +78,4 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert exited.code == -signal.SIGKILL
     # The child was killed before TaskExited was sent, but the kernel takes a moment to end it.
     with suppress(psutil.NoSuchProcess):
-        gone([psutil.Process(int(child.read_text()))], deadline_s=10)
+        wait_for_exit([psutil.Process(int(child.read_text()))], deadline_s=10)

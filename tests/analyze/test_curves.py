@@ -4,11 +4,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from live import RunOne
 from paceline.analyze.curves import curves_of, learning_curves, staleness_histogram
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
 from paceline.store.tables import STEPS_SCHEMA
+from support.live_run import RunOne
 
 
 def table(*rows: dict[str, Any]) -> pl.DataFrame:

@@ -10,11 +10,11 @@ import pytest
 import typer
 
 from contracts.golden import assert_equal, golden, json_lines, paceline
-from live import LiveRun
 from paceline.cli.main import app
+from support.live_run import LiveRun
 
 
-def test_verbs_options_and_arguments_are_those_of_the_golden_file() -> None:
+def test_commands_options_and_arguments_match_the_golden_file() -> None:
     expected = golden("cli.toml")
     found = dict(_commands("paceline", typer.main.get_command(app)))
     for name in expected:
@@ -45,19 +45,19 @@ def _option(parameter: Any) -> str:
     return takes + (", repeatable" if parameter.multiple else "") + (", required" if parameter.required else "")
 
 
-def test_a_run_that_went_well_exits_with_0(new_run: subprocess.CompletedProcess[str]) -> None:
+def test_successful_run_exits_with_0(new_run: subprocess.CompletedProcess[str]) -> None:
     assert new_run.returncode == 0, new_run.stderr
     assert json_lines(new_run)[0]["status"] == "ok"
 
 
-def test_a_run_whose_workload_raises_exits_with_1(failed_run: subprocess.CompletedProcess[str]) -> None:
+def test_run_whose_workload_raises_exits_with_1(failed_run: subprocess.CompletedProcess[str]) -> None:
     assert failed_run.returncode == 1, failed_run.stderr
     (result,) = json_lines(failed_run)
     assert result["status"] == "failed"
     assert "there is no second batch" in result["traceback"]
 
 
-def test_a_run_that_diverges_exits_with_1(tmp_path: Path) -> None:
+def test_run_that_diverges_exits_with_1(tmp_path: Path) -> None:
     what = ("--set", "lr=1e38", "--stop", "steps=50", "--runs", tmp_path / "runs", "--json")
     done = paceline("run", "logreg", *what)
     assert done.returncode == 1, done.stderr
@@ -68,14 +68,14 @@ def test_a_run_that_diverges_exits_with_1(tmp_path: Path) -> None:
     "arguments",
     ["run no-such-workload", "run logreg --no-such-option", "run missing.toml", "run logreg --batch 0", "show latest"],
 )
-def test_what_is_refused_exits_with_2_and_starts_nothing(tmp_path: Path, arguments: str) -> None:
+def test_refused_command_exits_with_2_and_starts_nothing(tmp_path: Path, arguments: str) -> None:
     done = paceline(*arguments.split(), "--runs", tmp_path / "runs")
     assert done.returncode == 2, done.stderr
     assert not done.stdout
     assert not (tmp_path / "runs").exists()
 
 
-def test_an_interrupted_run_exits_with_130(tmp_path: Path) -> None:
+def test_interrupted_run_exits_with_130(tmp_path: Path) -> None:
     run = LiveRun(tmp_path / "runs", "--stop", "seconds=600")
     run.wait_until_training()
     run.process.send_signal(signal.SIGINT)

@@ -33,6 +33,6 @@ def _flat(names: Mapping[str, list[str]]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("module", ["paceline", "paceline.layers"])
-def test_public_names_and_their_parameters_are_those_of_the_golden_file(module: str) -> None:
+def test_public_names_and_parameters_match_the_golden_file(module: str) -> None:
     found = public_names(importlib.import_module(module))
     assert_equal("python.toml", _flat(golden("python.toml")[module]), _flat(found))

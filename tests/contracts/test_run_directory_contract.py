@@ -30,9 +30,7 @@ def directory(runs: Path, new_run: subprocess.CompletedProcess[str]) -> Path:
     return runs / "new-1"
 
 
-def test_a_run_leaves_the_files_that_scripts_look_for(
-    directory: Path, new_run: subprocess.CompletedProcess[str]
-) -> None:
+def test_run_directory_has_the_documented_files(directory: Path, new_run: subprocess.CompletedProcess[str]) -> None:
     for name in FILES:
         assert (directory / name).stat().st_size > 0, name
     for task in ("w0", "w1"):
@@ -43,7 +41,7 @@ def test_a_run_leaves_the_files_that_scripts_look_for(
         assert json.loads(line).keys() >= {"t_s", "event"}
 
 
-def test_what_a_task_prints_is_in_its_log(runs: Path, failed_run: subprocess.CompletedProcess[str]) -> None:
+def test_output_of_a_task_is_in_its_log(runs: Path, failed_run: subprocess.CompletedProcess[str]) -> None:
     assert failed_run.returncode == 1
     assert "first batch" in (runs / "failed-1" / "logs" / "w0.log").read_text()
 
@@ -70,19 +68,19 @@ def test_steps_keep_the_names_of_their_kinds(directory: Path) -> None:
     assert kinds >= set(golden("tables.toml")["kinds"]["ps-async"])
 
 
-def test_the_spec_of_a_run_is_the_spec_of_the_same_run(runs: Path, directory: Path) -> None:
+def test_stored_spec_is_recognized_as_the_same_run(runs: Path, directory: Path) -> None:
     done = paceline("run", directory / "spec.toml", "--name", "new", "--runs", runs, "--json")
     assert done.returncode == 0, done.stderr
     # A sweep does not repeat a run that is done: the spec is recognized as that of new-1.
     assert [result["run"] for result in json_lines(done)] == ["new-1"]
 
 
-def test_the_spec_of_a_stored_run_can_be_run(tmp_path: Path) -> None:
+def test_spec_of_an_older_run_can_be_planned(tmp_path: Path) -> None:
     done = paceline("run", STORED_RUNS / "faulty-1" / "spec.toml", "--runs", tmp_path, "--dry-run")
     assert done.returncode == 0, done.stderr
 
 
-def test_a_stored_run_is_shown(runs: Path) -> None:
+def test_older_run_can_be_shown(runs: Path) -> None:
     written = json.loads((STORED_RUNS / "faulty-1" / "result.json").read_text())
     done = paceline("show", "faulty-1", "--runs", runs, "--json")
     (shown,) = json_lines(done)
@@ -92,7 +90,7 @@ def test_a_stored_run_is_shown(runs: Path) -> None:
     assert "faulty-1" in page.stdout
 
 
-def test_the_result_of_a_stored_run_can_be_computed_again(runs: Path, tmp_path: Path) -> None:
+def test_result_of_an_older_run_can_be_recomputed(runs: Path, tmp_path: Path) -> None:
     copy = tmp_path / "faulty-1"
     shutil.copytree(runs / "faulty-1", copy)
     (copy / "result.json").unlink()
@@ -103,14 +101,14 @@ def test_the_result_of_a_stored_run_can_be_computed_again(runs: Path, tmp_path: 
     assert [fault["what"] for fault in again["faults"]] == ["kill w1 at 0s"]
 
 
-def test_stored_runs_are_compared(runs: Path) -> None:
+def test_older_runs_can_be_compared(runs: Path) -> None:
     (comparison,) = json_lines(paceline("compare", *STORED, "--runs", runs, "--json"))
     assert sorted(run for group in comparison["groups"] for run in group["runs"]) == STORED
     table = paceline("compare", *STORED, "--runs", runs)
     assert table.returncode == 0, table.stderr
 
 
-def test_a_report_is_made_of_stored_runs(runs: Path, tmp_path: Path) -> None:
+def test_report_can_be_made_of_older_runs(runs: Path, tmp_path: Path) -> None:
     formats = ("html", "md", "csv", "json")
     out = tmp_path / "report.html"
     done = paceline("report", *STORED, "--runs", runs, "--format", ",".join(formats), "--out", out)

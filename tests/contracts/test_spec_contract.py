@@ -13,7 +13,7 @@ from paceline.spec.option import Option
 REQUIRED = "required"
 
 
-def test_fields_and_defaults_are_those_of_the_golden_file() -> None:
+def test_fields_and_defaults_match_the_golden_file() -> None:
     expected = golden("spec_fields.json")
     found = {name: _default(option) for name, option in OPTIONS.items()}
     assert_equal("spec_fields.json", {name: field["default"] for name, field in expected.items()}, found)
@@ -36,7 +36,7 @@ def test_every_field_is_accepted_in_a_spec_file(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_limits_of_hosts_are_fields_of_a_spec_file(tmp_path: Path) -> None:
+def test_limits_of_hosts_are_accepted_in_a_spec_file(tmp_path: Path) -> None:
     """Hosts of the kind `local` refuse limits; the message names the kind that has them, so the fields were read."""
     spec = tmp_path / "spec.toml"
     spec.write_text('workload = "logreg"\nlink = "1gbit"\nlatency = "1ms"\ncpus = "0.5"\n')
@@ -45,7 +45,7 @@ def test_limits_of_hosts_are_fields_of_a_spec_file(tmp_path: Path) -> None:
     assert "netns" in done.stderr
 
 
-def test_a_run_uses_the_defaults(new_run: subprocess.CompletedProcess[str]) -> None:
+def test_run_uses_the_defaults(new_run: subprocess.CompletedProcess[str]) -> None:
     (result,) = json_lines(new_run)
     expected = {name: field["default"] for name, field in golden("spec_fields.json").items()}
     asked = {"stop"}

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from fake_hosts import WAITING, FakeHosts, FakeTask, TaskScript, finish, serve_until_told
 from paceline.analyze.load import load_result
 from paceline.control import liveness, watchdog
 from paceline.control.events import End
@@ -29,6 +28,7 @@ from paceline.store.header import ResumePoint
 from paceline.store.journal import Journal
 from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
+from support.fake_hosts import WAITING_STACKS, FakeHosts, FakeTask, TaskScript, finish, serve_until_halted
 
 DATA = PreparedData(paths=("", "", "", ""), source="none", synthetic=True)
 
@@ -47,7 +47,7 @@ def writer(tmp_path: Path, plan: RunPlan) -> RunWriter:
 
 
 def play(plan: RunPlan, writer: RunWriter, **scripts: TaskScript) -> End:
-    hosts = FakeHosts({"ps0": serve_until_told, **scripts})
+    hosts = FakeHosts({"ps0": serve_until_halted, **scripts})
     return execute(plan, hosts, DATA, writer, lambda _moment: None, Interrupts())
 
 
@@ -68,7 +68,7 @@ def test_a_run_goes_through_its_stages_and_is_stored(plan: RunPlan, writer: RunW
 
 
 def test_a_task_that_dies_fails_the_run_and_is_named(plan: RunPlan, writer: RunWriter) -> None:
-    end = play(plan, writer, w1=lambda task: task.exit(-9), w0=serve_until_told, w2=serve_until_told)
+    end = play(plan, writer, w1=lambda task: task.exit(-9), w0=serve_until_halted, w2=serve_until_halted)
     assert end == End("failed", "w1 on h2 was killed by SIGKILL")
     writer.close()
     writer.release()
@@ -94,7 +94,7 @@ def test_a_disk_that_is_full_ends_the_run_cleanly(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Journal, "add", full)
-    end = play(plan, writer, w0=serve_until_told, w1=serve_until_told, w2=serve_until_told)
+    end = play(plan, writer, w0=serve_until_halted, w1=serve_until_halted, w2=serve_until_halted)
     assert end.status == "failed"
     assert "No space left" in (end.reason or "")
     writer.close()
@@ -112,7 +112,7 @@ def test_what_finds_no_room_at_the_very_end_is_no_success(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def leave_parameters(task: FakeTask) -> None:
-        task.say_attached("checkpoint", "final.safetensors", b"all of them")
+        task.send_attached("checkpoint", "final.safetensors", b"all of them")
         finish(task)
 
     monkeypatch.setattr(RunWriter, "attach", full)
@@ -152,7 +152,7 @@ def test_an_agent_that_falls_silent_is_lost_and_named(
         if moment.status:
             over.set()
 
-    hosts = FakeHosts({"ps0": serve_until_told, "w0": serve_until_told, "w1": freeze, "w2": serve_until_told})
+    hosts = FakeHosts({"ps0": serve_until_halted, "w0": serve_until_halted, "w1": freeze, "w2": serve_until_halted})
     end = execute(plan, hosts, DATA, writer, watch, Interrupts())
     assert end == End("failed", "lost the agent of h2: no answer for 2 s")
 
@@ -179,7 +179,7 @@ def test_agents_are_not_lost_because_the_controller_was_held_up(
         threading.Thread(target=wait_and_finish, daemon=True).start()
 
     workers = dict.fromkeys(("w0", "w1", "w2"), finish_later)
-    end = execute(plan, FakeHosts({"ps0": serve_until_told, **workers}), DATA, writer, hold_up, Interrupts())
+    end = execute(plan, FakeHosts({"ps0": serve_until_halted, **workers}), DATA, writer, hold_up, Interrupts())
     assert end == End("ok")
     assert len(turns) == 2
 
@@ -189,13 +189,13 @@ def test_a_run_without_progress_fails_after_all_stacks_were_written(
 ) -> None:
     monkeypatch.setattr(watchdog, "MIN_STALL_S", 1.0)
     made = steps(tmp_path)
-    reading = WAITING.replace("engines/fake.py", "data/reader.py").replace("wait_for_others", "read")
+    reading = WAITING_STACKS.replace("engines/fake.py", "data/reader.py").replace("wait_for_others", "read")
 
     def step_then_stick(task: FakeTask) -> None:
-        task.say_records(made)
+        task.send_records(made)
 
     scripts = dict.fromkeys(("w0", "w1", "w2"), step_then_stick)
-    hosts = FakeHosts({"ps0": serve_until_told, **scripts}, stacks={"w1": reading})
+    hosts = FakeHosts({"ps0": serve_until_halted, **scripts}, stacks={"w1": reading})
     end = execute(plan, hosts, DATA, writer, lambda _moment: None, Interrupts())
     assert end.status == "failed"
     assert re.fullmatch(
@@ -216,7 +216,9 @@ def test_a_fault_is_caused_once_the_barrier_is_open_and_recorded(tmp_path: Path)
     (spec,) = expand(experiment({"workload": "logreg", "strategy": "ps-sync", "layout": "pw w w", "fault": texts}))
     plan = place(spec, catalog())
     writer = RunWriter(tmp_path / "runs", "test", plan)
-    hosts = FakeHosts({"ps0": serve_until_told, "w0": serve_until_told, "w1": serve_until_told, "w2": serve_until_told})
+    hosts = FakeHosts(
+        {"ps0": serve_until_halted, "w0": serve_until_halted, "w1": serve_until_halted, "w2": serve_until_halted}
+    )
     end = execute(plan, hosts, DATA, writer, lambda _moment: None, Interrupts())
     writer.close()
     writer.release()

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
-from live import LiveRun
 from paceline.engines.tensorflow.session import asked_again
+from support.live_run import LiveRun
 
 SEED_BYTES = 4
 PIPE_BYTES = 65536
@@ -44,7 +44,7 @@ def repeating_seeds(path: Path) -> Iterator[None]:
 def outcome(runs: Path, workload: str, strategy: str, *under: str) -> tuple[dict[str, Any], int]:
     """The result, and how many requests were sent again."""
     what = ("--engine", "tensorflow", "--strategy", strategy, "--layout", "pw w", "--stop", f"steps={STEPS}")
-    run = LiveRun(runs, *what, "--set", "trace_every=20", workload=workload, under=under)
+    run = LiveRun(runs, *what, "--set", "trace_every=20", workload=workload, launcher=under)
     _, result = run.result()
     logs = [path.read_text() for path in (run.directory / "logs").glob("w*.log")]
     return result, sum(log.count("sent again") for log in logs)

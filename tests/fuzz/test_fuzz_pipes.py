@@ -15,9 +15,7 @@ import msgspec
 import psutil
 import pytest
 
-from fake_hosts import FakeAgent, FakeHosts, serve_until_told
 from fuzz.mutations import mutants, quick_and_thorough
-from live import gone
 from paceline import messages as p
 from paceline.agent.tasks import RunningTask
 from paceline.control.events import End
@@ -37,6 +35,8 @@ from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
 from paceline.task.link_probe import LinkOrder
 from paceline.train.context import Outcome
+from support.fake_hosts import FakeAgent, FakeHosts, serve_until_halted
+from support.live_run import wait_for_exit
 
 SAMPLE = p.HostSample(
     1, 0.5, [1.0, 2.0], 10, p.LinkCount(1, 2, 3, 4), p.LinkCount(), 5, 6, [p.TaskSample("w0", 0.1, 9, 3, 0.2)]
@@ -146,11 +146,11 @@ def test_agent_that_receives_garbage_ends_with_its_tasks_and_logs_the_error(tmp_
         agent.stdin.flush()
         receiver = Receiver[FromAgent](agent.stdout, FromAgent)  # type: ignore[arg-type]
         started = next(message for message in iter(receiver.receive, None) if isinstance(message, p.TaskStarted))
-        family = [psutil.Process(started.pid)] if psutil.pid_exists(started.pid) else []
+        processes = [psutil.Process(started.pid)] if psutil.pid_exists(started.pid) else []
         agent.stdin.write(garbage)
         agent.stdin.flush()
         assert agent.wait(10) == 1
-        gone(family, 5)
+        wait_for_exit(processes, 5)
         assert "FrameError" in log.read_text()
     finally:
         agent.kill()
@@ -187,7 +187,7 @@ class FaultyHosts(FakeHosts):
     """Scripted hosts; the agent of the first one writes `output` once its tasks train, then ends."""
 
     def __init__(self, output: bytes) -> None:
-        super().__init__({"ps0": serve_until_told, "w1": serve_until_told})
+        super().__init__({"ps0": serve_until_halted, "w1": serve_until_halted})
         self._output = output
 
     @contextmanager
@@ -216,7 +216,7 @@ class FaultyHost:
                 raise BrokenPipeError  # It ends, so that the controller does not wait for the rest of a frame.
 
         agent._handle = handle  # type: ignore[method-assign]
-        agent._scripts = {"w0": serve_until_told, "ps0": serve_until_told}
+        agent._scripts = {"w0": serve_until_halted, "ps0": serve_until_halted}
         return agent
 
 

@@ -14,12 +14,12 @@ RECORDED = sorted(path for path in Path(__file__).with_name("recorded").iterdir(
 
 
 @pytest.mark.parametrize("folder", RECORDED, ids=lambda path: path.name)
-def test_the_cause_that_was_made_is_named(folder: Path, tmp_path: Path) -> None:
+def test_bottleneck_of_a_recorded_run_is_the_one_that_was_created(folder: Path, tmp_path: Path) -> None:
     case = BY_NAME[folder.name]
     shutil.copytree(folder, tmp_path / folder.name)
     verdict = summarize(StoredRun(RunPaths(tmp_path / folder.name))).verdict
     assert (verdict.cause, case.where in verdict.where) == (case.cause, True), verdict
 
 
-def test_every_cause_was_recorded() -> None:
+def test_every_cause_has_a_recorded_run() -> None:
     assert {BY_NAME[folder.name].cause for folder in RECORDED} == {case.cause for case in BY_NAME.values()}

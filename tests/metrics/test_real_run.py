@@ -10,7 +10,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from live import LiveRun, until
 from metrics.promql import metrics_used_by
 from metrics.scrape import Scrape, scrape
 from paceline import pipeline
@@ -21,6 +20,7 @@ from paceline.metrics.sweep_state import SweepState
 from paceline.plan.place import RunPlan
 from paceline.spec.load import experiment
 from paceline.store.result import Result
+from support.live_run import LiveRun, wait_for
 
 DOCS = Path(__file__).parents[2] / "docs"
 PS_ASYNC = ("--strategy", "ps-async", "--layout", "pw w")
@@ -32,7 +32,7 @@ def test_run_serves_every_metric_and_label_that_the_dashboard_uses(tmp_path: Pat
     first = scrape(url)
     assert "paceline_info" in first  # Served while the tasks still start.
 
-    served = until(lambda: _complete(scrape(url)), "all metrics are served")
+    served = wait_for(lambda: _complete(scrape(url)), "all metrics are served")
     labels: dict[str, set[str]] = {}
     for sample in served.samples:
         labels.setdefault(sample.name, set(sample.labels)).intersection_update(sample.labels)
@@ -40,7 +40,7 @@ def test_run_serves_every_metric_and_label_that_the_dashboard_uses(tmp_path: Pat
         assert metric in labels, f"the dashboard uses {metric}, which is not served"
         assert needed <= labels[metric], f"{metric} has no {needed - labels[metric]}"
 
-    later = until(lambda: _has_more_updates(scrape(url), served), "more updates")
+    later = wait_for(lambda: _has_more_updates(scrape(url), served), "more updates")
     before = served.counters()
     decreased = {series for series, value in later.counters().items() if value < before.get(series, 0)}
     assert not decreased

@@ -20,7 +20,7 @@ from paceline.recording.layout import STEP_PHASES, TRACED, RecordKind, phase_fie
 from paceline.recording.reader import RecordReader
 from paceline.recording.recorder import Recorder, SilentRecorder, clock_ns
 from paceline.recording.rows import decode
-from scarce import needs_root, small_disk
+from support.scarce_resources import needs_root, small_disk
 
 
 def rows(path: Path) -> np.ndarray:

@@ -21,7 +21,7 @@ from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
 from paceline.store.tables import TASK_FIELDS, build
 from paceline.store.writer import consolidate
-from scarce import fill, needs_root, small_disk
+from support.scarce_resources import fill, needs_root, small_disk
 
 
 def sample(t_ns: int) -> HostSample:

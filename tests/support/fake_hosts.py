@@ -1,6 +1,6 @@
-"""Hosts without processes: an agent of a few lines that plays a script, for tests of the controller.
+"""Hosts without processes, for tests of the controller: each has a fake agent whose tasks follow a script.
 
-The controller cannot tell: it gets the same pipes and the same messages as from a real agent.
+The controller gets the same pipes and the same messages as from a real agent.
 """
 
 import os
@@ -41,39 +41,41 @@ from paceline.messages import (
 from paceline.train.context import Outcome
 
 TaskScript = Callable[["FakeTask"], None]
-"""What a task does once the barrier is open."""
+"""What a task does after the barrier has opened."""
 
 
 def finish(task: "FakeTask") -> None:
-    """The script of a task that does its work at once."""
+    """The script of a task that finishes immediately."""
     now = time.monotonic_ns()
     outcome = Outcome(steps=10, started_ns=now, ended_ns=now + 10**9, updates=10, loss=0.5, accuracy=0.9)
-    task.say_finished(outcome)
+    task.send_finished(outcome)
     task.exit(0)
 
 
-def serve_until_told(task: "FakeTask") -> None:
-    """The script of a server that never ends by itself."""
+def serve_until_halted(task: "FakeTask") -> None:
+    """The script of a server, which ends only when it receives Halt."""
 
 
-WAITING = (
+WAITING_STACKS = (
     "Current thread 0x00007f00 (most recent call first):\n"
     '  File "/paceline/engines/fake.py", line 1 in wait_for_others\n'
 )
-"""Where a task is that is asked for its stacks."""
+"""The stacks that a task reports if a test gives none."""
 
 
 class FakeTask:
+    """A task that sends what its script tells it to send."""
+
     def __init__(self, name: str, up: Sender) -> None:
         self.name, self._up, self.alive = name, up, True
 
-    def say_finished(self, outcome: Outcome) -> None:
+    def send_finished(self, outcome: Outcome) -> None:
         self._up.send(TaskMessage(self.name, Finished(msgspec.Raw(msgspec.msgpack.encode(outcome)))))
 
-    def say_attached(self, kind: str, name: str, data: bytes) -> None:
+    def send_attached(self, kind: str, name: str, data: bytes) -> None:
         self._up.send(TaskMessage(self.name, Attached(kind, name, data, last=True)))
 
-    def say_records(self, data: bytes) -> None:
+    def send_records(self, data: bytes) -> None:
         self._up.send(Records(self.name, data))
 
     def exit(self, code: int) -> None:
@@ -83,7 +85,7 @@ class FakeTask:
 
 
 class FakeHost:
-    """One host whose tasks follow scripts, by task name."""
+    """One host; `scripts` and `stacks` are by task name."""
 
     def __init__(
         self,
@@ -103,16 +105,18 @@ class FakeHost:
 
 
 class FakeAgent:
+    """An agent in a thread, connected to the controller by pipes."""
+
     def __init__(self, host: str, scripts: dict[str, TaskScript], stacks: dict[str, str]) -> None:
         down_read, down_write = os.pipe()
         up_read, up_write = os.pipe()
         self.stdin: BinaryIO = os.fdopen(down_write, "wb")
         self.stdout: BinaryIO = os.fdopen(up_read, "rb")
-        self._hears, self._says = os.fdopen(down_read, "rb"), os.fdopen(up_write, "wb")
+        self._input, self._output = os.fdopen(down_read, "rb"), os.fdopen(up_write, "wb")
         self._host, self._scripts, self._stacks = host, scripts, stacks
-        self._up = Sender(self._says)
+        self._up = Sender(self._output)
         self._tasks: dict[str, FakeTask] = {}
-        self._thread = threading.Thread(target=self._live, daemon=True)
+        self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
     def wait(self, timeout_s: float) -> bool:
@@ -120,11 +124,11 @@ class FakeAgent:
         return not self._thread.is_alive()
 
     def kill(self) -> None:
-        """Nothing to kill: the thread ends when its pipe closes."""
+        """Do nothing: the thread ends when its pipe closes."""
 
-    def _live(self) -> None:
-        commands = Receiver[ToAgent](self._hears, ToAgent)
-        with suppress(OSError), self._hears, self._says:
+    def _serve(self) -> None:
+        commands = Receiver[ToAgent](self._input, ToAgent)
+        with suppress(OSError), self._input, self._output:
             self._up.send(Hello(self._host, 0, 2, 2**30, "machine"))
             while (message := commands.receive()) is not None:
                 self._handle(message)
@@ -142,30 +146,32 @@ class FakeAgent:
             case SendToTask(name, Go()):
                 self._scripts.get(name, finish)(self._tasks[name])
             case SendToTask(name, Halt()):
-                self._tasks[name].say_finished(Outcome(steps=1))
+                self._tasks[name].send_finished(Outcome(steps=1))
                 self._tasks[name].exit(0)
             case DumpStacks():
                 for task in self._tasks.values():
                     if task.alive:
-                        self._up.send(Stacks(task.name, self._stacks.get(task.name, WAITING), "sleeping"))
+                        self._up.send(Stacks(task.name, self._stacks.get(task.name, WAITING_STACKS), "sleeping"))
             case Signal(name, number):
                 self._tasks[name].exit(-number)
 
 
 class FakeHosts:
+    """A kind of hosts that starts no processes."""
+
     summary = "no processes at all; for tests"
     shares_one_machine = True
     shares_memory = False
     has_links = False
 
     def __init__(self, scripts: dict[str, TaskScript] | None = None, stacks: dict[str, str] | None = None) -> None:
-        """What tasks do, and where they say they are; both by task."""
+        """`scripts` are what tasks do and `stacks` what they report on DumpStacks, both by task name."""
         self._scripts, self._stacks = scripts or {}, stacks or {}
         self.changes: list[tuple[str, Condition]] = []
-        """What hosts were held to while they lived, in order."""
+        """The conditions applied to hosts, in order."""
 
     def check(self, wanted: Sequence[HostRequest]) -> None:
-        """Anything goes."""
+        """Accept every request."""
 
     @contextmanager
     def open(self, token: str, wanted: Sequence[HostRequest]) -> Iterator[list[Host]]:

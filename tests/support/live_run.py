@@ -1,4 +1,4 @@
-"""A `paceline run` as a process of its own, to be killed, interrupted and looked at while it goes on."""
+"""Starts `paceline run` as a separate process that a test can observe, interrupt and kill."""
 
 import json
 import os
@@ -18,36 +18,39 @@ from paceline.store.journal import TaskRecords, read
 from paceline.store.result import Result
 
 DEADLINE_S = 90
+"""Seconds after which a wait fails; far above what a busy machine needs."""
 RunOne = Callable[..., Result]
-"""What the fixture `run_one` gives."""
+"""The type of the fixture `run_one`."""
 
 
-def until(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
-    """Wait for something that must happen; fails with its name if it does not."""
+def wait_for(condition: Callable[[], Any], description: str, deadline_s: float = DEADLINE_S) -> Any:
+    """Wait until the condition is true and return its value; fail with the description after the deadline."""
     end = time.monotonic() + deadline_s
     while time.monotonic() < end:
-        if found := condition():
-            return found
+        if value := condition():
+            return value
         time.sleep(0.02)
-    raise AssertionError(f"did not happen within {deadline_s} s: {what}")
+    raise AssertionError(f"did not happen within {deadline_s} s: {description}")
 
 
 LAYOUTS = {"single": "w", "ps-sync": "pw w", "ps-async": "pw w", "allreduce": "w w"}
-RUNS = [
+ALL_COMBINATIONS = [
     (engine, strategy, hosts)
     for engine in ("torch", "tensorflow")
     for strategy in LAYOUTS
     for hosts in ("local", "netns")
 ]
-"""Every engine, strategy and kind of hosts."""
+"""Every engine, strategy and kind of hosts, as (engine, strategy, hosts)."""
 
 
 class LiveRun:
-    def __init__(self, runs: Path, *arguments: str, workload: str = "logreg", under: Sequence[str] = ()) -> None:
-        """`under`: a command that starts it."""
+    """A running `paceline run` command."""
+
+    def __init__(self, runs: Path, *arguments: str, workload: str = "logreg", launcher: Sequence[str] = ()) -> None:
+        """`launcher` is a command that starts paceline, e.g. one that sets limits."""
         self.runs = runs
         self.process = subprocess.Popen(
-            [*under, sys.executable, "-m", "paceline", "run", workload, "--runs", str(runs), "--json", *arguments],
+            [*launcher, sys.executable, "-m", "paceline", "run", workload, "--runs", str(runs), "--json", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -69,21 +72,21 @@ class LiveRun:
         lines = file.read_text().splitlines() if file.exists() else []
         return [json.loads(line) for line in lines if line.endswith("}")]
 
-    def told(self, name: str) -> list[dict[str, Any]]:
-        """All events of one kind."""
+    def events_named(self, name: str) -> list[dict[str, Any]]:
+        """All events with this name."""
         return [event for event in self.events() if event["event"] == name]
 
     def wait_until_training(self) -> None:
-        """The barrier is open and records of steps have reached the controller."""
+        """Wait until the barrier is open and the controller has received step records."""
 
         def training() -> bool:
             assert self.process.poll() is None, self.process.communicate()
             started = any(event["event"] == "go" for event in self.events())
-            return started and self._steps_seen() > 20
+            return started and self._received_steps() > 20
 
-        until(training, "the training to start")
+        wait_for(training, "training starts")
 
-    def _steps_seen(self) -> int:
+    def _received_steps(self) -> int:
         journal = self.directory / "journal.bin"
         entries = read(journal) if journal.exists() else ()
         records = [decode(entry.data)["kind"] for entry in entries if isinstance(entry, TaskRecords)]
@@ -94,32 +97,35 @@ class LiveRun:
 
     @property
     def clock_zero_s(self) -> float:
-        """When the run's own time began, by this machine's monotonic clock."""
+        """The zero of the run's event times on the monotonic clock of this machine, in seconds."""
         return int(next(e["clock_zero_ns"] for e in self.events() if e["event"] == "created")) / 1e9
 
-    def family(self) -> list[psutil.Process]:
-        """The controller and all its descendants, to be checked for after the end."""
-        me = psutil.Process(self.process.pid)
-        return [me, *me.children(recursive=True)]
+    def process_tree(self) -> list[psutil.Process]:
+        """The processes of the controller and of all its descendants."""
+        controller = psutil.Process(self.process.pid)
+        return [controller, *controller.children(recursive=True)]
 
     def kill(self, task: str) -> None:
         os.kill(self.pid_of(task), signal.SIGKILL)
 
     def result(self, timeout_s: float = DEADLINE_S) -> tuple[int, dict[str, Any]]:
+        """Wait for the end of the run; its exit code and its result as printed by --json."""
         out, err = self.process.communicate(timeout=timeout_s)
         assert out, err
         return self.process.returncode, json.loads(out.splitlines()[-1])
 
 
-def begun(runs: Path, run: tuple[str, str, str], *more: str, workload: str = "logreg") -> LiveRun:
-    """One of RUNS."""
-    engine, strategy, hosts = run
-    what = ["--engine", engine, "--strategy", strategy, "--layout", LAYOUTS[strategy], "--hosts", hosts]
-    return LiveRun(runs, *what, "--name", "fault", *more, workload=workload)
+def start_run(runs: Path, combination: tuple[str, str, str], *options: str, workload: str = "logreg") -> LiveRun:
+    """Start a run of one of ALL_COMBINATIONS."""
+    engine, strategy, hosts = combination
+    setup = ["--engine", engine, "--strategy", strategy, "--layout", LAYOUTS[strategy], "--hosts", hosts]
+    return LiveRun(runs, *setup, "--name", "fault", *options, workload=workload)
 
 
-def gone(processes: list[psutil.Process], deadline_s: float) -> None:
-    def all_gone() -> bool:
-        return not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in processes)
+def wait_for_exit(processes: list[psutil.Process], deadline_s: float) -> None:
+    """Wait until all of these processes have ended; fail after the deadline."""
 
-    until(all_gone, f"the end of {[p.pid for p in processes]}", deadline_s)
+    def all_ended() -> bool:
+        return not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes)
+
+    wait_for(all_ended, f"processes {[p.pid for p in processes]} end", deadline_s)

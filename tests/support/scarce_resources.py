@@ -1,4 +1,4 @@
-"""Memory and disks of which there is little."""
+"""Limits memory and disk space for tests of runs that exhaust them."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from live import until
+from support.live_run import wait_for
 
 needs_root = pytest.mark.skipif(
     sys.platform != "linux" or os.geteuid() != 0, reason="needs root for memory limits and small disks"
@@ -21,24 +21,24 @@ needs_root = pytest.mark.skipif(
 
 @contextmanager
 def memory_limit(megabytes: int) -> Iterator[Path]:
-    """A cgroup whose processes may have so much together; those that are still in it at the end are killed."""
+    """A cgroup that limits the total memory of its processes; those still in it at the end are killed."""
     version_1, version_2 = Path("/sys/fs/cgroup/memory"), Path("/sys/fs/cgroup")
-    within = version_1 if version_1.is_dir() else version_2
-    group = within / f"test-{uuid.uuid4().hex[:8]}"
+    root = version_1 if version_1.is_dir() else version_2
+    group = root / f"test-{uuid.uuid4().hex[:8]}"
     group.mkdir()
     try:
-        limit = group / ("memory.limit_in_bytes" if within is version_1 else "memory.max")
+        limit = group / ("memory.limit_in_bytes" if root is version_1 else "memory.max")
         if not limit.exists():
-            pytest.skip("the kernel's memory controller is not to be had")
+            pytest.skip("the memory controller of the kernel is not available")
         limit.write_text(str(megabytes * 10**6))
         yield group
     finally:
-        until(lambda: not _kill_all(group), "the end of who is in the cgroup")
+        wait_for(lambda: not _kill_all(group), "the processes in the cgroup end")
         group.rmdir()
 
 
 def _kill_all(group: Path) -> bool:
-    """Whether there was anybody."""
+    """Kill all processes of the cgroup; whether there were any."""
     processes = (group / "cgroup.procs").read_text().split()
     for process in processes:
         with suppress(ProcessLookupError):
@@ -47,18 +47,19 @@ def _kill_all(group: Path) -> bool:
 
 
 @contextmanager
-def small_disk(at: Path, size: str) -> Iterator[Path]:
-    at.mkdir(exist_ok=True)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(at)], check=True)
+def small_disk(path: Path, size: str) -> Iterator[Path]:
+    """A tmpfs of this size, mounted at `path`."""
+    path.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)], check=True)
     try:
-        yield at
+        yield path
     finally:
-        # Whoever still has a file open there keeps nobody from going on.
-        subprocess.run(["umount", "--lazy", str(at)], check=True)
+        # Lazy, so that a process with an open file there does not make the test fail.
+        subprocess.run(["umount", "--lazy", str(path)], check=True)
 
 
 def fill(disk: Path) -> Path:
-    """To the last byte; returns the file to remove to make room again."""
+    """Fill the disk to the last byte; returns the file to remove to free the space again."""
     with (disk / "filler").open("wb", buffering=0) as file:
         for size in (10**6, 1):
             try:

@@ -1,7 +1,10 @@
-"""Cells of tests that repeat on another engine or layout what quicker ones show: only the whole suite has them."""
+"""Tests that are marked slow because a quicker test checks the same on another engine or layout.
+
+`make test` skips them, `make test-all` runs them.
+"""
 
 _N_TIMES_B = "test_comparability.py::test_n_workers_with_batch_b_give_what_one_gives_with_n_times_b"
-CELLS = (
+SLOW_TESTS = (
     "test_cells.py::test_the_same_global_batch_gives_the_same_loss_on_one_two_and_three_workers",
     "test_cells.py::test_a_cell_trains[alexnet:cifar tensorflow ps-async]",
     "test_cells.py::test_a_cell_trains[spatial-transformer:small tensorflow ps-sync]",
@@ -21,35 +24,36 @@ CELLS = (
     "test_strategies.py::test_seconds_and_epochs_end_a_run[tensorflow]",
     "test_strategies.py::test_async_applies_exactly_the_asked_updates[pw pw-tensorflow]",
     "test_large_models.py::test_the_server_holds_less_than_three_times_the_model",
-    "test_faults.py::test_a_killed_task_ends_the_run_and_is_named[tensorflow-ps-async-pw w-w1]",
-    "test_faults.py::test_a_killed_task_ends_the_run_and_is_named[tensorflow-ps-sync-pw w-ps0]",
-    "test_recovery.py::test_backup_workers_spare_the_others_the_wait_for_a_slow_one",
-    "test_recovery.py::test_a_worker_of_an_asynchronous_run_comes_back[p w w-w0-memory]",
-    "test_recovery.py::test_all_go_back_to_the_last_checkpoint[tensorflow-ps-sync-pw w-w1-600]",
-    "test_resume.py::test_killed_and_resumed_is_as_never_killed[tensorflow-ps-sync-pw w-400]",
-    "test_stuck.py::test_a_frozen_agent_is_given_up_with_its_tasks",
-    "test_caused_faults.py::test_a_link_that_stays_cut_is_seen_within_ten_seconds_and_nobody_hangs",
-    "test_caused_faults.py::test_a_frozen_host_of_tensorflow_holds_everyone_up_until_it_thaws",
-    "test_faults.py::test_a_killed_task_ends_the_run_and_is_named[torch-ps-async-pw w w-w1]",
-    "test_faults.py::test_a_killed_task_ends_the_run_and_is_named[torch-ps-sync-pw w w-w2]",
-    "test_faults.py::test_a_killed_task_ends_the_run_and_is_named[torch-allreduce-w w w-w1]",
-    "test_recovery.py::test_workers_go_on_with_a_new_server[logreg-ps-async-p w w-ps0-memory-8000]",
+    "test_faults.py::test_killed_task_ends_the_run_and_is_named[tensorflow-ps-async-pw w-w1]",
+    "test_faults.py::test_killed_task_ends_the_run_and_is_named[tensorflow-ps-sync-pw w-ps0]",
+    "test_recovery.py::test_backup_workers_avoid_waiting_for_a_slow_worker",
+    "test_recovery.py::test_killed_worker_of_an_asynchronous_run_is_restarted[p w w-w0-memory]",
+    "test_recovery.py::test_all_tasks_restart_from_the_last_checkpoint[tensorflow-ps-sync-pw w-w1-600]",
+    "test_resume.py::test_resumed_run_gives_the_same_parameters_as_an_uninterrupted_one[tensorflow-ps-sync-pw w-400]",
+    "test_stuck.py::test_frozen_agent_ends_the_run",
+    "test_caused_faults.py::test_link_that_stays_cut_ends_the_run_within_ten_seconds",
+    "test_caused_faults.py::test_frozen_host_of_a_synchronous_tensorflow_run_stops_all_workers",
+    "test_faults.py::test_killed_task_ends_the_run_and_is_named[torch-ps-async-pw w w-w1]",
+    "test_faults.py::test_killed_task_ends_the_run_and_is_named[torch-ps-sync-pw w w-w2]",
+    "test_faults.py::test_killed_task_ends_the_run_and_is_named[torch-allreduce-w w w-w1]",
+    "test_recovery.py::test_workers_continue_with_a_restarted_server[logreg-ps-async-p w w-ps0-memory-8000]",
     "test_cells.py::test_lenet_on_two_workers_is_lenet_on_one[ps-sync-pw w-tensorflow]",
     "test_cells.py::test_memory_and_messages_carry_the_same[sparse-logreg-ps-sync-pw pw]",
     "test_cells.py::test_sparse_regression_on_two_workers_is_that_on_one[tensorflow]",
     "test_cells.py::test_a_cell_trains[alexnet:cifar torch allreduce]",
     "test_cells.py::test_a_cell_trains[autoencoder:small tensorflow allreduce]",
-    "test_own.py::test_a_module_trains_in_every_strategy[ps-sync]",
-    "test_own.py::test_a_keras_model_trains_with_a_parameter_server[ps-async]",
-    "test_own.py::test_a_keras_model_trains_under_all_reduce_and_leaves_checkpoints[w w]",
-    "test_own.py::test_neutral_layers_train_on_every_engine[ps-async-tensorflow]",
+    "test_user_workload.py::test_a_module_trains_in_every_strategy[ps-sync]",
+    "test_user_workload.py::test_a_keras_model_trains_with_a_parameter_server[ps-async]",
+    "test_user_workload.py::test_a_keras_model_trains_under_all_reduce_and_leaves_checkpoints[w w]",
+    "test_user_workload.py::test_neutral_layers_train_on_every_engine[ps-async-tensorflow]",
     "test_matmul.py::test_the_trace_is_right_and_so_are_the_bytes[tensorflow-3-colocated]",
     "test_matmul.py::test_the_trace_is_right_and_so_are_the_bytes[tensorflow-2-scattered]",
     "test_matmul.py::test_workers_agree_to_stop_after_a_time[tensorflow]",
     "test_live.py::test_elsewhere_there_is_a_plain_line_every_few_seconds",
-    "test_board.py::test_what_is_not_training_has_no_loss[tensorflow]",
+    "test_tensorboard_writer.py::test_what_is_not_training_has_no_loss[tensorflow]",
 )
 
 
-def is_one(node: str) -> bool:
-    return node.endswith(CELLS)
+def is_slow(node_id: str) -> bool:
+    """Whether the test with this pytest id is in the list."""
+    return node_id.endswith(SLOW_TESTS)
