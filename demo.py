@@ -1,4 +1,4 @@
-"""The demo: logistic regression on MNIST on three hosts, sync and async, TensorFlow and PyTorch."""
+"""The demo: trains logistic regression on MNIST on three hosts, with two engines and three strategies."""
 
 import sys
 

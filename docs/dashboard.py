@@ -1,4 +1,4 @@
-"""Writes docs/grafana/paceline.json, a Grafana dashboard of the live metrics. `make docs`"""
+"""Writes docs/grafana/paceline.json, a Grafana dashboard of the live metrics. Run by `make docs`."""
 
 import json
 from pathlib import Path
@@ -9,9 +9,10 @@ _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _RUN = '{run=~"$run"}'
 _WORKER = '{run=~"$run", worker="$worker"}'
 _WINDOW = "[$__rate_interval]"
-_WIDE, _HIGH = 12, 8
-_STAGES = {
-    # Grafana's own names of colours; the same meaning in every theme.
+_WIDTH, _HEIGHT = 12, 8
+"""Size of a panel in units of Grafana's grid, which is 24 units wide."""
+_STATUS_COLOURS = {
+    # Names of Grafana's palette, which adapt to the theme.
     "starting": "blue", "training": "green", "ok": "dark-green", "failed": "red", "diverged": "orange",
     "aborted": "purple",
 }  # fmt: skip
@@ -24,7 +25,7 @@ def dashboard() -> dict[str, Any]:
     return {
         "title": "Paceline",
         "uid": "paceline",
-        "description": "A sweep of paceline run --metrics-port while it goes on.",
+        "description": "Live metrics of paceline run --metrics-port.",
         "tags": ["paceline"],
         "schemaVersion": 39,
         "version": 1,
@@ -33,7 +34,7 @@ def dashboard() -> dict[str, Any]:
         "refresh": "5s",
         "time": {"from": "now-15m", "to": "now"},
         "templating": {"list": _variables()},
-        "panels": _placed(_panels()),
+        "panels": _set_positions(_panels()),
     }
 
 
@@ -61,12 +62,12 @@ def _panels() -> list[dict[str, Any]]:
             (f"paceline_worker_loss{_RUN}", "{{run}} {{worker}}"),
             (f"paceline_run_test_loss{_RUN}", "{{run}} test"),
         ]),
-        _for_each_worker(_lines("Where $worker's time goes", "percentunit", [(
+        _for_each_worker(_lines("Time of $worker by phase", "percentunit", [(
             f"sum by (phase) (rate(paceline_worker_phase_seconds_total{_WORKER}{_WINDOW})) / "
             f"scalar(sum(rate(paceline_worker_phase_seconds_total{_WORKER}{_WINDOW})))",
             "{{phase}}",
         )], stacked=True)),
-        _lines("Staleness: updates by others during a step", "none", [
+        _lines("Staleness: updates by other workers during a step", "none", [
             (f"histogram_quantile(0.95, sum by (run, worker, le) (rate("
              f"paceline_worker_staleness_updates_bucket{_RUN}{_WINDOW})))", "{{run}} {{worker}} 95 %"),
             (f"sum by (run, worker) (rate(paceline_worker_staleness_updates_sum{_RUN}{_WINDOW})) / "
@@ -110,13 +111,13 @@ def _panels() -> list[dict[str, Any]]:
 def _variables() -> list[dict[str, Any]]:
     return [
         {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"},
-        _choice("run", "Run", "label_values(paceline_run_info, run)"),
-        _choice("worker", "Worker", f"label_values(paceline_worker_steps_total{_RUN}, worker)"),
+        _label_variable("run", "Run", "label_values(paceline_run_info, run)"),
+        _label_variable("worker", "Worker", f"label_values(paceline_worker_steps_total{_RUN}, worker)"),
     ]
 
 
-def _choice(name: str, label: str, query: str) -> dict[str, Any]:
-    """Any number of the values that a label has."""
+def _label_variable(name: str, label: str, query: str) -> dict[str, Any]:
+    """A variable that selects any number of the values of a label."""
     return {
         "name": name,
         "label": label,
@@ -124,7 +125,7 @@ def _choice(name: str, label: str, query: str) -> dict[str, Any]:
         "datasource": _SOURCE,
         "definition": query,
         "query": {"query": query, "refId": name},
-        "refresh": 2,  # whenever the time range changes
+        "refresh": 2,  # Update the values when the time range changes.
         "sort": 3,
         "multi": True,
         "includeAll": True,
@@ -133,21 +134,21 @@ def _choice(name: str, label: str, query: str) -> dict[str, Any]:
 
 
 def _for_each_worker(panel: dict[str, Any]) -> dict[str, Any]:
-    panel["gridPos"]["w"] = 24  # a row of its own, which its copies share
+    panel["gridPos"]["w"] = 24  # The copies of the panel share a row.
     return panel | {"repeat": "worker", "repeatDirection": "h", "maxPerRow": 4}
 
 
 def _stat(title: str, unit: str, queries: list[Query], width: int, *, name_only: bool = False) -> dict[str, Any]:
-    shown = "name" if name_only else "auto"
-    options = {"colorMode": "background", "textMode": shown, "reduceOptions": {"calcs": ["lastNotNull"]}}
+    text_mode = "name" if name_only else "auto"
+    options = {"colorMode": "background", "textMode": text_mode, "reduceOptions": {"calcs": ["lastNotNull"]}}
     by_name = [
         {
-            "matcher": {"id": "byRegexp", "options": f".* {stage}"},
+            "matcher": {"id": "byRegexp", "options": f".* {status}"},
             "properties": [{"id": "color", "value": {"mode": "fixed", "fixedColor": colour}}],
         }
-        for stage, colour in _STAGES.items()
+        for status, colour in _STATUS_COLOURS.items()
     ]
-    panel = _panel("stat", title, unit, queries, width, _HIGH // 2) | {"options": options}
+    panel = _panel("stat", title, unit, queries, width, _HEIGHT // 2) | {"options": options}
     panel["fieldConfig"]["overrides"] = by_name if name_only else []
     for target in panel["targets"]:
         target |= {"instant": True, "range": False}
@@ -156,7 +157,7 @@ def _stat(title: str, unit: str, queries: list[Query], width: int, *, name_only:
 
 def _lines(title: str, unit: str, queries: list[Query], *, stacked: bool = False) -> dict[str, Any]:
     custom = {"fillOpacity": 60 if stacked else 0, "stacking": {"mode": "normal" if stacked else "none"}}
-    panel = _panel("timeseries", title, unit, queries, _WIDE, _HIGH)
+    panel = _panel("timeseries", title, unit, queries, _WIDTH, _HEIGHT)
     panel["fieldConfig"]["defaults"] |= {"custom": {**custom, "showPoints": "never"}, "min": 0}
     tooltip = {"mode": "multi", "sort": "desc"}
     legend = {"displayMode": "list", "placement": "bottom", "showLegend": True}
@@ -178,16 +179,16 @@ def _panel(kind: str, title: str, unit: str, queries: list[Query], width: int, h
     }
 
 
-def _placed(panels: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """From left to right and then down; a row is as high as its panels, which are alike."""
+def _set_positions(panels: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The panels with their positions, row by row; all panels of a row have the same height."""
     x = y = 0
     for number, panel in enumerate(panels, 1):
-        place = panel["gridPos"]
+        position = panel["gridPos"]
         panel["id"] = number
-        place |= {"x": x, "y": y}
-        x += place["w"]
+        position |= {"x": x, "y": y}
+        x += position["w"]
         if x >= 24:
-            x, y = 0, y + place["h"]
+            x, y = 0, y + position["h"]
     return panels
 
 

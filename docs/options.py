@@ -1,4 +1,4 @@
-"""Writes docs/options.md from the options that the spec declares. `make docs`"""
+"""Writes docs/options.md from the options that the spec declares. Run by `make docs`."""
 
 from collections.abc import Iterable
 from pathlib import Path

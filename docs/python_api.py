@@ -1,4 +1,7 @@
-"""Writes src/paceline/api.py: `paceline.run` with a parameter for each option that the spec declares. `make docs`"""
+"""Writes src/paceline/api.py: `paceline.run` with a parameter for each option that the spec declares.
+
+Run by `make docs`.
+"""
 
 import re
 import textwrap
@@ -33,7 +36,7 @@ def run(
 {help}
     """
     fields = locals()
-    # A name that is not an option is refused like one in a file, with the nearest names.
+    # Unknown names are refused with the nearest option names, as in a spec file.
     fields |= fields.pop("unknown")
     return pipeline.run_fields(fields)
 '''
@@ -50,18 +53,18 @@ def module() -> str:
 
 
 def _parameter(option: Option) -> str:
-    one = option.accepts or option.type_
+    value_type = option.accepts or option.type_
     if not option.axis:
-        kind = _source(one)
+        type_ = _source(value_type)
     elif option.optional:
-        kind = f"{_source(one).removesuffix(' | None')} | {_source(Sequence[one])} | None"
+        type_ = f"{_source(value_type).removesuffix(' | None')} | {_source(Sequence[value_type])} | None"
     else:
-        kind = _source(one | Sequence[one])
-    return f"{option.name}: {kind}," if option.required else f"{option.name}: {kind} = {_default(option)},"
+        type_ = _source(value_type | Sequence[value_type])
+    return f"{option.name}: {type_}," if option.required else f"{option.name}: {type_} = {_default(option)},"
 
 
 def _source(type_: object) -> str:
-    """A type as it is written in source, without the names of modules."""
+    """The source text of a type, without the names of modules."""
     name = type_.__name__ if isinstance(type_, type) and not hasattr(type_, "__args__") else str(type_)
     return re.sub(r"(\w+\.)+", "", name)
 

@@ -1,8 +1,8 @@
-"""Writes docs/reports.md from runs: the tables come from `paceline reproduce` and from nowhere else.
+"""Writes docs/reports.md with the output of `paceline reproduce`.
 
-python docs/reports.py RUNS [RECIPE ...]    all recipes, or only those named, beside what the page has
+Usage: python docs/reports.py RUNS [RECIPE ...]
 
-`make reports` is all of them in runs/.
+With names of recipes, only their sections of the page are replaced. `make reports` writes all sections from runs/.
 """
 
 import re
@@ -30,26 +30,26 @@ Everything below this line was written by `docs/reports.py` from runs that were 
 
 
 def main(runs: str, *names: str) -> None:
-    wanted = [one.name for name in names or ("all",) for one in find(name)]
-    command = [sys.executable, "-m", "paceline", "reproduce", *wanted, "--format", "md", "--runs", runs]
-    made = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-    found = _sections(PAGE.read_text("utf-8") if names and PAGE.exists() else "") | _sections(made)
-    missing = [name for name in recipes() if name not in found]
+    selected = [recipe.name for name in names or ("all",) for recipe in find(name)]
+    command = [sys.executable, "-m", "paceline", "reproduce", *selected, "--format", "md", "--runs", runs]
+    output = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    sections = _sections(PAGE.read_text("utf-8") if names and PAGE.exists() else "") | _sections(output)
+    missing = [name for name in recipes() if name not in sections]
     note = f"\nNot measured for this page: {', '.join(missing)}.\n" if missing else ""
-    PAGE.write_text(f"{_HEAD}{note}\n" + "\n".join(_in_order(found)), encoding="utf-8")
+    PAGE.write_text(f"{_HEAD}{note}\n" + "\n".join(_in_order(sections)), encoding="utf-8")
 
 
 def _sections(text: str) -> dict[str, str]:
-    """By recipe; what comes before the first of a report, by report."""
+    """The sections of the page by recipe; the introduction of a report is under the name of the report."""
     parts = re.split(r"^(?=###? )", text, flags=re.MULTILINE)
     heads = {part: re.match(r"##(#?) (?:Report )?([\w-]+)", part) for part in parts}
     return {(head[2] if head[1] else f"report{head[2]}"): part.rstrip() + "\n" for part, head in heads.items() if head}
 
 
-def _in_order(found: dict[str, str]) -> Iterator[str]:
+def _in_order(sections: dict[str, str]) -> Iterator[str]:
     for report in reports():
-        mine = [found[name] for name in recipes() if name in found and name.startswith(f"{report}-")]
-        yield from [found[report], *mine] if mine else []
+        of_report = [sections[name] for name in recipes() if name in sections and name.startswith(f"{report}-")]
+        yield from [sections[report], *of_report] if of_report else []
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Writes docs/support.md from the code: which workload runs where, and why not. `make docs`"""
+"""Writes docs/support.md: which workloads run with which engine and strategy. Run by `make docs`."""
 
 from pathlib import Path
 
@@ -21,18 +21,18 @@ def page() -> str:
     rows = [f"| workload | parameters | {' | '.join(names)} |", "|---|---:|" + "---|" * len(columns)]
     reasons: list[str] = []
     for sizes in WORKLOADS.values():
-        for one in sizes.values():
-            cells = [_cell(one, engine, strategy, reasons) for engine, strategy in columns]
-            size = f"{one.model.size:,}" if one.model else ""
-            rows.append(f"| `{one.title}` | {size} | {' | '.join(cells)} |")
+        for workload in sizes.values():
+            cells = [_cell(workload, engine, strategy, reasons) for engine, strategy in columns]
+            size = f"{workload.model.size:,}" if workload.model else ""
+            rows.append(f"| `{workload.title}` | {size} | {' | '.join(cells)} |")
     notes = [f"{number}. {reason}" for number, reason in enumerate(reasons, 1)]
     return "\n".join([_HEAD, *rows, "", *notes]) + "\n"
 
 
-def _cell(one: Workload, engine: str, strategy: Strategy, reasons: list[str]) -> str:
-    if refusal := strategy.reason_against(one.refused):
+def _cell(workload: Workload, engine: str, strategy: Strategy, reasons: list[str]) -> str:
+    if refusal := strategy.reason_against(workload.refused):
         reason = refusal
-    elif strategy.name not in ENGINES[engine].strategies or engine not in (one.engines or ENGINES):
+    elif strategy.name not in ENGINES[engine].strategies or engine not in (workload.engines or ENGINES):
         reason = f"not on {engine}"
     else:
         return "yes"

@@ -1,4 +1,4 @@
-"""paceline.run as Python sees it. mypy checks this file too: an ignored error that does not occur is an error."""
+"""paceline.run as a Python function. mypy checks this file, too, and reports a `type: ignore` that is not needed."""
 
 import inspect
 from pathlib import Path
@@ -21,8 +21,8 @@ def test_every_option_is_a_keyword_with_its_default() -> None:
 
 
 def test_docstring_describes_every_option() -> None:
-    shown = " ".join((paceline.run.__doc__ or "").split())
-    assert all(f"{name}: {option.help}" in shown for name, option in OPTIONS.items())
+    text = " ".join((paceline.run.__doc__ or "").split())
+    assert all(f"{name}: {option.help}" in text for name, option in OPTIONS.items())
 
 
 def test_invalid_arguments_are_refused_by_mypy_and_at_run_time(tmp_path: Path) -> None:
@@ -37,8 +37,8 @@ def test_invalid_arguments_are_refused_by_mypy_and_at_run_time(tmp_path: Path) -
 
 
 def test_list_of_values_makes_a_sweep(tmp_path: Path) -> None:
-    made = paceline.run("logreg", batch=[10, 100], stop={"steps": 5}, runs=str(tmp_path / "runs"))
-    assert [result.batch for result in made] == [10, 100]
+    results = paceline.run("logreg", batch=[10, 100], stop={"steps": 5}, runs=str(tmp_path / "runs"))
+    assert [result.batch for result in results] == [10, 100]
 
 
 def test_public_names_are_listed() -> None:

@@ -1,4 +1,4 @@
-"""Every engine, strategy and kind of hosts under the same faults. Other tests have some cells in every run."""
+"""The same faults for every engine, strategy and kind of hosts. Quicker tests check some of these combinations."""
 
 import os
 import re
@@ -17,26 +17,27 @@ from support.live_run import ALL_COMBINATIONS, LiveRun, start_run, wait_for, wai
 
 pytestmark = pytest.mark.slow
 
-VICTIMS = {"single": ["w0"], "ps-sync": ["w1", "ps0"], "ps-async": ["w1", "ps0"], "allreduce": ["w1"]}
+TASKS_TO_KILL = {"single": ["w0"], "ps-sync": ["w1", "ps0"], "ps-async": ["w1", "ps0"], "allreduce": ["w1"]}
 STEPS = {
     "torch": {"single": 8000, "ps-sync": 2000, "ps-async": 8000, "allreduce": 1200},
     "tensorflow": {"single": 4000, "ps-sync": 700, "ps-async": 2000, "allreduce": 600},
 }
 
 
-def cell(hosts: str, *others: str) -> object:
+def combination(hosts: str, *others: str) -> object:
     return pytest.param(*others, hosts, marks=[pytest.mark.netns] if hosts == "netns" else [])
 
 
 every_run = pytest.mark.parametrize(
-    ("engine", "strategy", "hosts"), [cell(hosts, engine, strategy) for engine, strategy, hosts in ALL_COMBINATIONS]
+    ("engine", "strategy", "hosts"),
+    [combination(hosts, engine, strategy) for engine, strategy, hosts in ALL_COMBINATIONS],
 )
 every_task = pytest.mark.parametrize(
     ("engine", "strategy", "victim", "hosts"),
     [
-        cell(hosts, engine, strategy, victim)
+        combination(hosts, engine, strategy, victim)
         for engine, strategy, hosts in ALL_COMBINATIONS
-        for victim in VICTIMS[strategy]
+        for victim in TASKS_TO_KILL[strategy]
     ],
 )
 
@@ -68,7 +69,7 @@ def test_killed_task_is_restarted_and_every_update_is_made(
     steps = STEPS[engine][strategy]
     stop = ["--stop", f"steps={steps}", "--checkpoint-every", str(steps // 30)]
     run = start_run(tmp_path, (engine, strategy, hosts), *stop, "--on-failure", "restart")
-    wait_for(lambda: run.events() and RunPaths(run.directory).checkpoints_left(), "a checkpoint")
+    wait_for(lambda: run.events() and RunPaths(run.directory).checkpoints_left(), "a checkpoint exists")
     run.wait_until_training()
     observer = FaultObserver(run, f"kill {victim}, restart")
     run.kill(victim)
@@ -77,16 +78,16 @@ def test_killed_task_is_restarted_and_every_update_is_made(
     assert observer.detected_s is not None
     assert observer.detected_s < 1
     assert result["incidents"][0]["task"] == victim
-    made = [worker["steps"] for worker in result["workers"]]
+    steps_made = [worker["steps"] for worker in result["workers"]]
     if strategy == "ps-async":
-        # Killed between a push and the record of it, a worker leaves no trace of that one.
-        assert steps - sum(made) in (0, 1)
+        # If a worker is killed after a push but before it records the step, that step is missing from the records.
+        assert steps - sum(steps_made) in (0, 1)
     else:
-        assert made == [steps] * len(made)
-    lost = [event["lost"] for event in run.events_named("restored")]
-    comes_back_alone = engine == "torch" and strategy.startswith("ps") and victim == "w1"
-    assert len(lost) == (0 if comes_back_alone else 1)
-    assert result["tainted"] == bool(lost)
+        assert steps_made == [steps] * len(steps_made)
+    updates_lost = [event["lost"] for event in run.events_named("restored")]
+    restarts_alone = engine == "torch" and strategy.startswith("ps") and victim == "w1"
+    assert len(updates_lost) == (0 if restarts_alone else 1)
+    assert result["tainted"] == bool(updates_lost)
 
 
 @every_task
@@ -102,8 +103,8 @@ def test_frozen_task_is_detected_and_all_stacks_are_stored(
     assert result["reason"].startswith(f"{victim} on {host_of(run, victim)} is stuck: "), result["reason"]
     assert observer.detected_s is not None
     assert 10 < observer.detected_s < 20
-    told = (run.directory / "logs" / "stacks.txt").read_text()
-    assert re.search(rf"^-> +{victim} .*stopped, state T$", told, re.MULTILINE)
+    stacks = (run.directory / "logs" / "stacks.txt").read_text()
+    assert re.search(rf"^-> +{victim} .*stopped, state T$", stacks, re.MULTILINE)
 
 
 @every_run
@@ -131,11 +132,11 @@ def test_killed_controller_leaves_no_processes_and_loses_at_most_a_second(
     os.kill(run.process.pid, signal.SIGKILL)
     run.process.communicate()
     wait_for_exit(processes, deadline_s=5)
-    wait_for(lambda: not leftovers.find(), "the end of namespaces and cgroups", deadline_s=5)
+    wait_for(lambda: not leftovers.find(), "namespaces and cgroups are removed", deadline_s=5)
     paths = find_run(tmp_path, "latest")
     assert load_result(paths).status == "aborted"
     steps = StoredRun(paths).steps
-    told_until = (steps["t_s"] + steps["duration_s"]).max()
-    assert isinstance(told_until, float)
-    assert at - run.clock_zero_s - told_until < 1
+    recorded_until_s = (steps["t_s"] + steps["duration_s"]).max()
+    assert isinstance(recorded_until_s, float)
+    assert at - run.clock_zero_s - recorded_until_s < 1
     ROWS.append(Row("kill -9 controller", engine, strategy, hosts, "aborted", None, None, 0, 0))

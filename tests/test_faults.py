@@ -1,4 +1,4 @@
-"""Faults caused for real: the run ends in time, names the culprit, and leaves nothing behind."""
+"""Faults in real runs: the run ends in time, names the failed task, and leaves nothing behind."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ from paceline.store.run import StoredRun
 from support.fault_table import FaultObserver
 from support.live_run import LiveRun, wait_for, wait_for_exit
 
-CELLS = [
+COMBINATIONS = [
     ("torch", "ps-async", "pw w w", "w1"),
     ("torch", "ps-sync", "pw w w", "w2"),
     ("torch", "ps-async", "p w w", "ps0"),
@@ -28,7 +28,7 @@ CELLS = [
 ]
 
 
-@pytest.mark.parametrize(("engine", "strategy", "layout", "victim"), CELLS)
+@pytest.mark.parametrize(("engine", "strategy", "layout", "victim"), COMBINATIONS)
 def test_killed_task_ends_the_run_and_is_named(
     tmp_path: Path, engine: str, strategy: str, layout: str, victim: str
 ) -> None:
@@ -42,7 +42,7 @@ def test_killed_task_ends_the_run_and_is_named(
     run.kill(victim)
     killed = time.monotonic()
     code, result = observer.wait_for_end()
-    took = time.monotonic() - killed
+    duration_s = time.monotonic() - killed
     exited = next(e["t_s"] for e in run.events() if e["event"] == "exited" and e["task"] == victim)
     assert exited - (killed - run.clock_zero_s) < 1
     assert code == 1
@@ -51,7 +51,7 @@ def test_killed_task_ends_the_run_and_is_named(
     assert result["reason"] == f"{victim} on {host} was killed by SIGKILL"
     assert [incident["task"] for incident in result["incidents"]] == [victim]
     assert sum(worker["steps"] for worker in result["workers"]) > 0
-    assert took < 5
+    assert duration_s < 5
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def test_second_ctrl_c_does_not_wait_for_a_stopped_task(tmp_path: Path) -> None:
     processes = run.process_tree()
     os.kill(run.pid_of("w1"), signal.SIGSTOP)
     os.kill(run.process.pid, signal.SIGINT)
-    wait_for(lambda: any(e["event"] == "incident" for e in run.events()), "the first Ctrl-C to be noticed")
+    wait_for(lambda: any(e["event"] == "incident" for e in run.events()), "the controller handles the first Ctrl-C")
     assert run.process.poll() is None
     os.kill(run.process.pid, signal.SIGINT)
     code, result = run.result(timeout_s=5)
@@ -105,7 +105,7 @@ def test_killed_controller_leaves_no_processes_and_an_aborted_run(tmp_path: Path
     run = LiveRun(tmp_path / "runs", "--strategy", "ps-async", "--layout", "pw w", "--stop", "seconds=600")
     run.wait_until_training()
     processes = run.process_tree()
-    seen_before = run.directory.joinpath("journal.bin").stat().st_size
+    journal_bytes = run.directory.joinpath("journal.bin").stat().st_size
     os.kill(run.process.pid, signal.SIGKILL)
     wait_for_exit(processes, deadline_s=5)
     run.process.communicate()
@@ -118,7 +118,7 @@ def test_killed_controller_leaves_no_processes_and_an_aborted_run(tmp_path: Path
     assert result.status == "aborted"
     assert result.reason == "the controller was killed"
     assert result.updates > 0
-    assert StoredRun(paths).steps.height * 40 > seen_before * 0.5
+    assert StoredRun(paths).steps.height * 40 > journal_bytes * 0.5
     assert not paths.journal.exists()
     assert not paths.spool.exists()
 
@@ -135,9 +135,13 @@ def test_killed_controller_leaves_no_namespace_and_no_cgroup(tmp_path: Path) -> 
     os.kill(run.process.pid, signal.SIGKILL)
     wait_for_exit(processes, deadline_s=5)
     wait_for(
-        lambda: not [name for name in _namespaces() if "fault-ns" in name], "the end of the namespaces", deadline_s=5
+        lambda: not [name for name in _namespaces() if "fault-ns" in name], "the namespaces are removed", deadline_s=5
     )
-    wait_for(lambda: not [one for one in leftovers.find() if "fault-ns" in one.name], "the end of the cgroups", 5)
+    wait_for(
+        lambda: not [leftover for leftover in leftovers.find() if "fault-ns" in leftover.name],
+        "the cgroups are removed",
+        5,
+    )
     run.process.communicate()
 
 
@@ -146,10 +150,10 @@ def _namespaces() -> list[str]:
 
 
 def test_error_in_a_task_is_shown_in_one_line_and_its_traceback_is_logged(tmp_path: Path) -> None:
-    """A data file that vanishes between the check and the start."""
+    """A data file is truncated between its check and the start of the task."""
     data = tmp_path / "data"
     fetch = "from paceline.data import mnist; mnist.ensure()"
-    # Synthetic digits of this test's own, so that nobody else's data is touched.
+    # Use synthetic digits in a separate directory, so that the user's data stays unchanged.
     env = {**os.environ, "PACELINE_DATA": str(data), "PACELINE_OFFLINE": "1"}
     subprocess.run([sys.executable, "-c", fetch], env=env, check=True)
     program = (
@@ -164,10 +168,10 @@ def test_error_in_a_task_is_shown_in_one_line_and_its_traceback_is_logged(tmp_pa
         "sys.exit(run_command(sys.argv[1:]))\n"
     )
     arguments = ["run", "logreg", "--runs", str(tmp_path / "runs"), "--json"]
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", program, *arguments], env=env, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 1
-    assert "w0 on h1 failed: " in done.stdout
-    assert "Traceback" not in done.stderr
+    assert completed.returncode == 1
+    assert "w0 on h1 failed: " in completed.stdout
+    assert "Traceback" not in completed.stderr
     assert "Traceback" in (tmp_path / "runs" / "logreg-1" / "logs" / "w0.log").read_text()

@@ -1,4 +1,4 @@
-"""A stage never imports a later one, and frameworks are imported only under their engine's folder."""
+"""A folder of the package never imports a later one, and frameworks are imported only in their engine's folder."""
 
 import ast
 from pathlib import Path
@@ -13,13 +13,13 @@ FRAMEWORKS = {"torch", "tensorflow", "keras"}
 
 
 def imports_of(file: Path) -> set[str]:
-    found = set()
+    modules = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
-    return found
+            modules |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+    return modules
 
 
 def stage_of(module: str) -> str | None:
@@ -31,13 +31,13 @@ def test_no_stage_imports_a_later_one() -> None:
     wrong = []
     for file in SOURCE.rglob("*.py"):
         relative = file.relative_to(SOURCE)
-        own = relative.parts[0].removesuffix(".py")
-        if own == "__init__":
+        stage = relative.parts[0].removesuffix(".py")
+        if stage == "__init__":
             continue
-        assert own in STAGES, f"{relative}: say in this test where the new stage belongs"
+        assert stage in STAGES, f"{relative}: add the new folder to STAGES in this test"
         for module in imports_of(file):
             other = stage_of(module)
-            if other and STAGES.index(other) > STAGES.index(own):
+            if other and STAGES.index(other) > STAGES.index(stage):
                 wrong.append(f"{relative} imports {module}")
     assert not wrong
 

@@ -1,4 +1,4 @@
-"""Logistic regression on MNIST ends where it is known to end."""
+"""Logistic regression on MNIST reaches its known loss and accuracy."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ def _needs_mnist() -> None:
     from paceline.data.registry import ensure
 
     if ensure("mnist").synthetic:
-        pytest.skip("MNIST could not be had; these figures are MNIST's")
+        pytest.skip("MNIST is not available; the expected values are for MNIST")
 
 
 def test_loss_of_035_has_an_accuracy_of_about_90_7_percent(run_one: Callable[..., Result]) -> None:

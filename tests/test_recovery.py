@@ -1,4 +1,4 @@
-"""Tasks killed for real in runs that may restart them: training goes on, and counts right."""
+"""Tasks killed in real runs that may restart them: training continues, and the updates are counted correctly."""
 
 import os
 import signal
@@ -18,8 +18,8 @@ from support.live_run import LiveRun, RunOne, wait_for
 SLOW = pytest.mark.slow
 
 
-def killed(run: LiveRun, victim: str) -> tuple[int, dict[str, Any]]:
-    """Kill a task in mid-training; the end of the run, of which nothing must be left."""
+def kill_during_training(run: LiveRun, victim: str) -> tuple[int, dict[str, Any]]:
+    """Kill a task during training; the exit code and the result of the run, which must leave nothing behind."""
     run.wait_until_training()
     observer = FaultObserver(run, f"kill {victim}")
     run.kill(victim)
@@ -35,28 +35,28 @@ def test_killed_worker_of_an_asynchronous_run_is_restarted(
 ) -> None:
     flags = ["--strategy", "ps-async", "--layout", layout, "--stop", "steps=20000", "--set", f"transport={transport}"]
     run = LiveRun(tmp_path, *flags)
-    code, result = killed(run, victim)
+    code, result = kill_during_training(run, victim)
     assert (code, result["status"], result["updates"], result["tainted"]) == (0, "ok", 20000, False)
     # The last of its steps may have been applied but not recorded when the worker was killed.
     assert sum(worker["steps"] for worker in result["workers"]) in (19999, 20000)
     assert [incident["task"] for incident in result["incidents"]] == [victim]
-    (restarting,), (back,) = run.events_named("restarting"), run.events_named("back")
-    assert (restarting["tasks"], back["tasks"]) == ([victim], [victim])
-    assert back["t_s"] - restarting["t_s"] < 5
-    # The others made steps while it was away.
+    (restarting,), (recovered,) = run.events_named("restarting"), run.events_named("back")
+    assert (restarting["tasks"], recovered["tasks"]) == ([victim], [victim])
+    assert recovered["t_s"] - restarting["t_s"] < 5
+    # The other workers made steps while it was restarted.
     steps = pl.read_parquet(run.directory / "steps.parquet").filter(pl.col("kind") == "step")
-    away = steps.filter(pl.col("t_s").is_between(restarting["t_s"] + 0.1, back["t_s"]))
-    assert set(away["task"]) == {worker["task"] for worker in result["workers"]} - {victim}
+    during_restart = steps.filter(pl.col("t_s").is_between(restarting["t_s"] + 0.1, recovered["t_s"]))
+    assert set(during_restart["task"]) == {worker["task"] for worker in result["workers"]} - {victim}
 
 
 def test_killed_worker_of_a_synchronous_run_repeats_its_step(tmp_path: Path) -> None:
     flags = ["--strategy", "ps-sync", "--layout", "pw w w", "--stop", "steps=1500", "--set", "momentum=0.5"]
-    whole = undisturbed(tmp_path / "whole", "logreg", flags)
+    expected = run_without_fault(tmp_path / "whole", "logreg", flags)
     run = LiveRun(tmp_path / "cut", *flags, "--on-failure", "restart")
-    code, result = killed(run, "w1")
+    code, result = kill_during_training(run, "w1")
     assert (code, result["status"], result["updates"], result["tainted"]) == (0, "ok", 1500, False)
     assert [worker["steps"] for worker in result["workers"]] == [1500] * 3
-    assert_same_values(result, whole)
+    assert_same_parameters(result, expected)
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_all_tasks_restart_from_the_last_checkpoint(
         tmp_path, "--engine", engine, "--strategy", strategy, "--layout", layout, "--stop", f"steps={steps}",
         "--checkpoint-every", str(every), "--on-failure", "restart",
     )  # fmt: skip
-    wait_for(lambda: run.events() and RunPaths(run.directory).checkpoints_left(), "a checkpoint")
-    code, result = killed(run, victim)
+    wait_for(lambda: run.events() and RunPaths(run.directory).checkpoints_left(), "a checkpoint exists")
+    code, result = kill_during_training(run, victim)
     assert (code, result["status"], result["updates"]) == (0, "ok", steps)
     assert result["tainted"]
     (restored,) = run.events_named("restored")
@@ -111,44 +111,44 @@ def test_workers_continue_with_a_restarted_server(
     run = LiveRun(
         tmp_path, *flags, "--checkpoint-every", str(every), "--on-failure", "restart", workload=workload,
     )  # fmt: skip
-    wait_for(lambda: run.events() and RunPaths(run.directory).checkpoints_left(), "a checkpoint")
-    code, result = killed(run, victim)
+    wait_for(lambda: run.events() and RunPaths(run.directory).checkpoints_left(), "a checkpoint exists")
+    code, result = kill_during_training(run, victim)
     assert (code, result["status"], result["updates"], result["tainted"]) == (0, "ok", steps, True)
-    made = [worker["steps"] for worker in result["workers"]]
-    assert made == [steps] * len(made) if strategy == "ps-sync" else sum(made) == steps
-    # Of all tasks only the servers, and who was killed, are other processes than before.
-    restarted = {task for task in {event["task"] for event in run.events_named("started")} if started_often(run, task)}
+    steps_made = [worker["steps"] for worker in result["workers"]]
+    assert steps_made == [steps] * len(steps_made) if strategy == "ps-sync" else sum(steps_made) == steps
+    # Only the servers and the killed task are new processes.
+    restarted = {task for task in {event["task"] for event in run.events_named("started")} if was_restarted(run, task)}
     assert restarted == {victim, *(f"ps{number}" for number in range(layout.count("p")))}
     if strategy == "ps-sync":
-        assert_same_values(result, undisturbed(tmp_path / "whole", workload, flags))
+        assert_same_parameters(result, run_without_fault(tmp_path / "whole", workload, flags))
 
 
-def started_often(run: LiveRun, task: str) -> bool:
+def was_restarted(run: LiveRun, task: str) -> bool:
     return len([event for event in run.events_named("started") if event["task"] == task]) > 1
 
 
-def undisturbed(runs: Path, workload: str, flags: list[str]) -> dict[str, Any]:
+def run_without_fault(runs: Path, workload: str, flags: list[str]) -> dict[str, Any]:
     code, result = LiveRun(runs, *flags, workload=workload).result()
     assert code == 0, result
     return result
 
 
-def assert_same_values(one: dict[str, Any], other: dict[str, Any]) -> None:
-    found, expected = (load_file(Path(run["dir"]) / "checkpoints" / "final.safetensors") for run in (one, other))
-    assert max(float(np.abs(expected[name] - found[name]).max()) for name in expected) < 1e-5
+def assert_same_parameters(one: dict[str, Any], other: dict[str, Any]) -> None:
+    actual, expected = (load_file(Path(run["dir"]) / "checkpoints" / "final.safetensors") for run in (one, other))
+    assert max(float(np.abs(expected[name] - actual[name]).max()) for name in expected) < 1e-5
 
 
 @pytest.mark.netns
 def test_backup_workers_avoid_waiting_for_a_slow_worker(run_one: RunOne) -> None:
     fields = {"strategy": "ps-sync", "layout": "p w w w", "hosts": "netns", "cpus": "- - - 0.1", "stop": "seconds=4"}
-    waiting, sparing = run_one(**fields), run_one(**fields, backup=1)
-    assert (waiting.status, sparing.status) == ("ok", "ok")
-    assert sparing.updates_per_s > 1.5 * waiting.updates_per_s
-    slow = sparing.workers[2]
+    without_backup, with_backup = run_one(**fields), run_one(**fields, backup=1)
+    assert (without_backup.status, with_backup.status) == ("ok", "ok")
+    assert with_backup.updates_per_s > 1.5 * without_backup.updates_per_s
+    slow = with_backup.workers[2]
     assert slow.dropped > 0
-    assert slow.steps < min(worker.steps for worker in sparing.workers[:2])
-    assert sparing.updates >= max(worker.steps for worker in sparing.workers)
-    assert sparing.examples == 100 * sum(worker.steps for worker in sparing.workers)
+    assert slow.steps < min(worker.steps for worker in with_backup.workers[:2])
+    assert with_backup.updates >= max(worker.steps for worker in with_backup.workers)
+    assert with_backup.examples == 100 * sum(worker.steps for worker in with_backup.workers)
 
 
 def test_run_fails_after_the_maximum_number_of_restarts(tmp_path: Path) -> None:
@@ -156,10 +156,10 @@ def test_run_fails_after_the_maximum_number_of_restarts(tmp_path: Path) -> None:
     run = LiveRun(tmp_path, *flags)
     run.wait_until_training()
     run.kill("w1")
-    wait_for(lambda: run.events_named("back"), "the worker's return")
-    os_pid = run.events_named("started")[-1]["pid"]
+    wait_for(lambda: run.events_named("back"), "the worker is restarted")
+    new_pid = run.events_named("started")[-1]["pid"]
     killed_at = time.monotonic()
-    os.kill(os_pid, signal.SIGKILL)
+    os.kill(new_pid, signal.SIGKILL)
     code, result = run.result()
     assert time.monotonic() - killed_at < 5
     assert (code, result["status"], result["reason"]) == (1, "failed", "w1 on h2 was killed by SIGKILL")

@@ -1,4 +1,4 @@
-"""A run that was cut short goes on where its last checkpoint is, and comes to what it would have come to."""
+"""A killed run is resumed from its last checkpoint and gives the result of an uninterrupted run."""
 
 import json
 import subprocess
@@ -19,15 +19,15 @@ from support.live_run import LiveRun, wait_for, wait_for_exit
 SLOW = pytest.mark.slow
 
 
-def cut_short(runs: Path, *arguments: str, checkpoint: int) -> Path:
-    """A run whose controller is killed once there is a checkpoint; its directory."""
+def kill_after_checkpoint(runs: Path, *arguments: str, checkpoint: int) -> Path:
+    """The directory of a run whose controller is killed after it has a checkpoint of at least this update."""
     run = LiveRun(runs, *arguments)
 
-    def far_enough() -> bool:
-        left = RunPaths(run.directory).checkpoints_left() if run.events() else []
-        return bool(left) and update_of(left[0]) >= checkpoint
+    def has_checkpoint() -> bool:
+        checkpoints = RunPaths(run.directory).checkpoints_left() if run.events() else []
+        return bool(checkpoints) and update_of(checkpoints[0]) >= checkpoint
 
-    wait_for(far_enough, "the checkpoint")
+    wait_for(has_checkpoint, "the checkpoint exists")
     processes = run.process_tree()
     assert run.process.poll() is None
     run.process.kill()
@@ -36,17 +36,17 @@ def cut_short(runs: Path, *arguments: str, checkpoint: int) -> Path:
     return run.directory
 
 
-def resumed(directory: Path) -> dict[str, object]:
+def resume(directory: Path) -> dict[str, object]:
     command = [sys.executable, "-m", "paceline", "resume", directory.name, "--runs", str(directory.parent), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
-    found: dict[str, object] = json.loads(done.stdout)
-    return found
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert completed.returncode == 0, completed.stderr
+    result: dict[str, object] = json.loads(completed.stdout)
+    return result
 
 
-def final(directory: str | Path) -> dict[str, np.ndarray]:
-    found: dict[str, np.ndarray] = load_file(Path(directory) / "checkpoints" / "final.safetensors")
-    return found
+def final_parameters(directory: str | Path) -> dict[str, np.ndarray]:
+    parameters: dict[str, np.ndarray] = load_file(Path(directory) / "checkpoints" / "final.safetensors")
+    return parameters
 
 
 @pytest.mark.parametrize(
@@ -65,60 +65,60 @@ def test_resumed_run_gives_the_same_parameters_as_an_uninterrupted_one(
 ) -> None:
     fields: dict[str, Any] = {"engine": engine, "strategy": strategy, "layout": layout, "stop": f"steps={steps}"}
     settings: dict[str, Any] = {"momentum": "0.9", "lr": "0.01", "checkpoint_every": "100"}
-    (whole,) = paceline.run("logreg", runs=str(tmp_path / "whole"), **fields, **settings)
+    (uninterrupted,) = paceline.run("logreg", runs=str(tmp_path / "whole"), **fields, **settings)
     flags = [part for key, value in fields.items() for part in (f"--{key}", value)]
     flags += [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-    directory = cut_short(tmp_path / "cut", *flags, checkpoint=200)
-    went_on = resumed(directory)
-    assert (went_on["status"], went_on["updates"]) == ("ok", steps)
-    assert went_on["tainted"]
-    expected, found = final(whole.dir), final(str(went_on["dir"]))
-    assert expected.keys() == found.keys()
-    assert max(float(np.abs(expected[name] - found[name]).max()) for name in expected) < 1e-4
-    # Every example once: it begins with the batch after the checkpoint's last.
-    stored = StoredRun(RunPaths(Path(str(went_on["dir"]))))
+    directory = kill_after_checkpoint(tmp_path / "cut", *flags, checkpoint=200)
+    resumed = resume(directory)
+    assert (resumed["status"], resumed["updates"]) == ("ok", steps)
+    assert resumed["tainted"]
+    expected, actual = final_parameters(uninterrupted.dir), final_parameters(str(resumed["dir"]))
+    assert expected.keys() == actual.keys()
+    assert max(float(np.abs(expected[name] - actual[name]).max()) for name in expected) < 1e-4
+    # Each batch is used once: the run continues with the batch after the checkpoint.
+    stored = StoredRun(RunPaths(Path(str(resumed["dir"]))))
     assert stored.header.resumed
     start = stored.header.resumed.update
     assert start >= 200
     steps_made = stored.steps.filter(stored.steps["kind"] == "step")
-    for _, mine in steps_made.group_by("task"):
-        assert sorted(mine["step"].to_list()) == list(range(start, steps))
+    for _, task_steps in steps_made.group_by("task"):
+        assert sorted(task_steps["step"].to_list()) == list(range(start, steps))
 
 
 def test_resumed_asynchronous_run_continues_with_each_workers_next_batch(tmp_path: Path) -> None:
     flags = ["--strategy", "ps-async", "--layout", "pw w w", "--stop", "steps=6000", "--checkpoint-every", "500"]
-    directory = cut_short(tmp_path, *flags, checkpoint=1000)
-    went_on = resumed(directory)
-    assert (went_on["status"], went_on["updates"]) == ("ok", 6000)
-    before, after = StoredRun(RunPaths(directory)), StoredRun(RunPaths(Path(str(went_on["dir"]))))
+    directory = kill_after_checkpoint(tmp_path, *flags, checkpoint=1000)
+    resumed = resume(directory)
+    assert (resumed["status"], resumed["updates"]) == ("ok", 6000)
+    before, after = StoredRun(RunPaths(directory)), StoredRun(RunPaths(Path(str(resumed["dir"]))))
     start = after.header.resumed
     assert start
     for task in ("w0", "w1", "w2"):
-        until_checkpoint = before.steps.filter(
+        before_checkpoint = before.steps.filter(
             (before.steps["kind"] == "step") & (before.steps["task"] == task) & (before.steps["update"] <= start.update)
         )
-        mine = after.steps.filter((after.steps["kind"] == "step") & (after.steps["task"] == task))["step"]
-        assert start.steps[task] == len(until_checkpoint)
-        assert mine.min() == len(until_checkpoint)
+        resumed_steps = after.steps.filter((after.steps["kind"] == "step") & (after.steps["task"] == task))["step"]
+        assert start.steps[task] == len(before_checkpoint)
+        assert resumed_steps.min() == len(before_checkpoint)
 
 
 @pytest.mark.parametrize(
-    ("harm", "line"),
+    ("case", "message"),
     [
         ("ok", "ended ok: only one that failed or was aborted can be resumed"),
         ("none", "left no checkpoint to go on from"),
     ],
 )
-def test_run_that_cannot_be_resumed_is_refused_in_one_line(tmp_path: Path, harm: str, line: str) -> None:
+def test_run_that_cannot_be_resumed_is_refused_in_one_line(tmp_path: Path, case: str, message: str) -> None:
     (result,) = paceline.run("logreg", runs=str(tmp_path), stop="steps=5")
-    if harm == "none":
+    if case == "none":
         (tmp_path / result.run / "result.json").unlink()
         events = tmp_path / result.run / "events.jsonl"
-        kept = [text for text in events.read_text().splitlines() if '"ended"' not in text]
-        events.write_text("\n".join(kept) + "\n")
+        lines = [text for text in events.read_text().splitlines() if '"ended"' not in text]
+        events.write_text("\n".join(lines) + "\n")
     command = [sys.executable, "-m", "paceline", "resume", result.run, "--runs", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert len(done.stderr.splitlines()) == 1
-    assert line in done.stderr
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert completed.returncode == 2
+    assert completed.stdout == ""
+    assert len(completed.stderr.splitlines()) == 1
+    assert message in completed.stderr

@@ -1,4 +1,4 @@
-"""Memory and disk that run out for real: named as such, in good order, and what was recorded stays readable."""
+"""Runs that exhaust memory or disk space: the reason is named, and what was recorded stays readable."""
 
 import errno
 import os
@@ -16,41 +16,41 @@ from support.live_run import ALL_COMBINATIONS, start_run
 from support.scarce_resources import fill, memory_limit, needs_root, small_disk
 
 MEMORY_MB = 4_000
-HUNGRY = """
+MEMORY_HOG = """
 import numpy as np
 
 from paceline import Model, Share, Workload
 from paceline.layers import Dense
 
-eaten = []
+allocated = []
 
 
 def train(share: Share):
     for step in range(100_000):
         if share.index == share.workers - 1 and step > 100:
-            eaten.append(np.ones(20_000_000, np.uint8))
+            allocated.append(np.ones(20_000_000, np.uint8))
         yield np.ones((share.batch, 2), np.float32), np.zeros(share.batch, np.int64)
 
 
 WORKLOAD = Workload(
-    name="hungry", model=Model((2,), (Dense(2),)), train=train, test=lambda: iter(()), train_examples=10**7, lr=0.1
+    name="memory_hog", model=Model((2,), (Dense(2),)), train=train, test=lambda: iter(()), train_examples=10**7, lr=0.1
 )
 """
 
 
 def every_run(quick: tuple[str, str, str]) -> pytest.MarkDecorator:
-    """On every engine, strategy and kind of hosts; all but one only in the whole suite."""
-    cells = [
+    """Runs a test for every engine, strategy and kind of hosts; all but `quick` are marked slow."""
+    combinations = [
         pytest.param(
             *run,
             marks=[*([] if run == quick else [pytest.mark.slow]), *([pytest.mark.netns] if "netns" in run else [])],
         )
         for run in ALL_COMBINATIONS
     ]
-    return pytest.mark.parametrize(("engine", "strategy", "hosts"), cells)
+    return pytest.mark.parametrize(("engine", "strategy", "hosts"), combinations)
 
 
-UNTIL_KILLED = ("--stop", "seconds=600", "--on-failure", "fail")
+ENDLESS = ("--stop", "seconds=600", "--on-failure", "fail")
 
 
 @needs_root
@@ -58,10 +58,10 @@ UNTIL_KILLED = ("--stop", "seconds=600", "--on-failure", "fail")
 def test_task_that_runs_out_of_memory_is_named_with_the_reason(
     tmp_path: Path, engine: str, strategy: str, hosts: str
 ) -> None:
-    hungry = tmp_path / "hungry.py"
-    hungry.write_text(HUNGRY)
+    memory_hog = tmp_path / "memory_hog.py"
+    memory_hog.write_text(MEMORY_HOG)
     with memory_limit(MEMORY_MB) as group:
-        run = start_run(tmp_path / "runs", (engine, strategy, hosts), *UNTIL_KILLED, workload=str(hungry))
+        run = start_run(tmp_path / "runs", (engine, strategy, hosts), *ENDLESS, workload=str(memory_hog))
         (group / "cgroup.procs").write_text(str(run.process.pid))
         run.wait_until_training()
         assert str(run.pid_of("w0")) in (group / "cgroup.procs").read_text().split()
@@ -77,7 +77,7 @@ def test_task_that_runs_out_of_memory_is_named_with_the_reason(
 @every_run(quick=("tensorflow", "ps-async", "netns"))
 def test_full_disk_ends_the_run_and_keeps_the_records(tmp_path: Path, engine: str, strategy: str, hosts: str) -> None:
     with small_disk(tmp_path / "disk", "60m") as disk:
-        run = start_run(disk, (engine, strategy, hosts), *UNTIL_KILLED)
+        run = start_run(disk, (engine, strategy, hosts), *ENDLESS)
         run.wait_until_training()
         observer, directory = FaultObserver(run, "disk full"), run.directory
         fill(disk)
@@ -95,8 +95,8 @@ def test_tables_that_did_not_fit_on_the_disk_are_written_by_the_next_reader(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with monkeypatch.context() as patched:
-        patched.setattr(writer, "_write", full)
+    with monkeypatch.context() as patch:
+        patch.setattr(writer, "_write", full)
         (result,) = paceline.run("logreg", stop="steps=30", runs=str(tmp_path))
     assert (result.status, result.reason) == ("failed", f"cannot write to {result.dir}: No space left on device")
     later = load_result(RunPaths(Path(result.dir)))

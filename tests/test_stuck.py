@@ -1,4 +1,4 @@
-"""Tasks, agents and links that are there but do nothing: seen in time, the odd one named, nothing left behind."""
+"""Frozen tasks and agents and cut links: detected in time, the right task is named, nothing is left behind."""
 
 import os
 import re
@@ -17,13 +17,14 @@ from support.fault_table import FaultObserver
 from support.live_run import ALL_COMBINATIONS, LAYOUTS, LiveRun, RunOne, wait_for, wait_for_exit
 
 
-def set_link(run_name: str, how: str) -> None:
-    """The link of h2, up or down, at the switch."""
+def set_link(run_name: str, state: str) -> None:
+    """Set the link of h2 up or down, on the side of the switch."""
     (switch,) = [entry.name for entry in Path(iproute.NAMESPACES).glob(f"pl-{run_name}-*-sw")]
-    subprocess.run([iproute.find("ip") or "ip", "-netns", switch, "link", "set", "h2", how], check=True)
+    subprocess.run([iproute.find("ip") or "ip", "-netns", switch, "link", "set", "h2", state], check=True)
 
 
 def freeze(run: LiveRun, task: str) -> float:
+    """Stop the process of the task; returns the time."""
     os.kill(run.pid_of(task), signal.SIGSTOP)
     return time.monotonic()
 
@@ -48,20 +49,20 @@ def test_frozen_task_is_named_and_all_stacks_are_stored(
     observer = FaultObserver(run, f"freeze {victim}")
     frozen = freeze(run, victim)
     code, result = observer.wait_for_end(timeout_s=40)
-    took = time.monotonic() - frozen
+    duration_s = time.monotonic() - frozen
     assert (code, result["status"]) == (1, "failed")
     host = next(e["host"] for e in run.events() if e["event"] == "started" and e["task"] == victim)
     assert result["reason"].startswith(f"{victim} on {host} is stuck: ")
     assert "does not answer: stopped, state T (all tasks' stacks: logs/stacks.txt)" in result["reason"]
     assert [incident["task"] for incident in result["incidents"]] == [victim]
-    assert 10 < took < 17
-    told = (run.directory / "logs" / "stacks.txt").read_text()
+    assert 10 < duration_s < 17
+    stacks = (run.directory / "logs" / "stacks.txt").read_text()
     tasks = {e["task"] for e in run.events() if e["event"] == "started"}
     for task in tasks - {victim}:
-        part = told.split(f"==== {task} on ")[1].split("====")[1]
+        part = stacks.split(f"==== {task} on ")[1].split("====")[1]
         assert "most recent call first" in part
         assert f"/engines/{engine}/" in part
-    assert re.search(rf"^-> +{victim} .*stopped, state T$", told, re.MULTILINE)
+    assert re.search(rf"^-> +{victim} .*stopped, state T$", stacks, re.MULTILINE)
 
 
 def test_frozen_agent_ends_the_run(tmp_path: Path) -> None:
@@ -72,14 +73,14 @@ def test_frozen_agent_ends_the_run(tmp_path: Path) -> None:
     os.kill(agent, signal.SIGSTOP)
     frozen = time.monotonic()
     code, result = observer.wait_for_end(timeout_s=40)
-    took = time.monotonic() - frozen
+    duration_s = time.monotonic() - frozen
     assert (code, result["status"]) == (1, "failed")
     assert result["reason"] == "lost the agent of h2: no answer for 10 s"
     assert [incident["host"] for incident in result["incidents"]] == ["h2"]
-    assert 10 < took < 14
+    assert 10 < duration_s < 14
 
 
-READER = """
+BLOCKED_READER = """
 import threading
 
 import numpy as np
@@ -91,11 +92,11 @@ from paceline.layers import Dense
 def train(share: Share):
     for step in range(10_000):
         if share.index == 1 and step == 100:
-            lost_file(share)
+            read_missing_file(share)
         yield np.ones((share.batch, 2), np.float32), np.zeros(share.batch, np.int64)
 
 
-def lost_file(share: Share):
+def read_missing_file(share: Share):
     threading.Event().wait()
 
 
@@ -108,19 +109,19 @@ WORKLOAD = Workload(
 @pytest.mark.slow
 def test_worker_with_a_blocked_reader_is_named_instead_of_those_that_wait_for_it(tmp_path: Path) -> None:
     file = tmp_path / "reader.py"
-    file.write_text(READER)
+    file.write_text(BLOCKED_READER)
     (result,) = paceline.run(
         str(file), strategy="allreduce", layout="w w w", stop="seconds=60", runs=str(tmp_path / "runs")
     )
     assert result.status == "failed"
     assert (result.reason or "").startswith("w1 on h2 is stuck: step ")
     assert f"at {file}:" in (result.reason or "")
-    assert "lost_file" in (result.reason or "")
+    assert "read_missing_file" in (result.reason or "")
 
 
 @pytest.mark.slow
 def test_long_evaluation_is_not_reported_as_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each takes longer than a step ever may."""
+    """Each evaluation takes longer than a step may take before a worker counts as stuck."""
     monkeypatch.setattr(watchdog, "MIN_STALL_S", 1.5)
     (result,) = paceline.run(
         "alexnet:cifar", strategy="ps-sync", layout="pw w", batch=2, eval_every=5, eval_examples=3_000,
@@ -134,7 +135,7 @@ def test_long_evaluation_is_not_reported_as_stuck(tmp_path: Path, monkeypatch: p
 def test_agents_end_their_tasks_when_the_controller_is_silent(tmp_path: Path) -> None:
     run = LiveRun(tmp_path / "runs", "--strategy", "ps-async", "--layout", "pw w", "--stop", "seconds=600")
     run.wait_until_training()
-    others = [one for one in run.process_tree() if one.pid != run.process.pid]
+    others = [process for process in run.process_tree() if process.pid != run.process.pid]
     os.kill(run.process.pid, signal.SIGSTOP)
     try:
         wait_for_exit(others, deadline_s=25)
@@ -169,10 +170,10 @@ def test_cut_link_is_detected_within_ten_seconds(tmp_path: Path, engine: str, st
     code, result = observer.wait_for_end(timeout_s=40)
     assert (code, result["status"]) == (1, "failed")
     assert "lost the connection to" in result["reason"]
-    # Who notices first, on this side of the cut or on that, is left to chance.
+    # Either side of the cut link may detect it first.
     assert re.search(r"\bw\d on h2\b|connection to w\d: 10.80.0.2\b", result["reason"])
     assert result["incidents"][0]["t_s"] - cut_s < 10
-    wait_for(lambda: not list(Path(iproute.NAMESPACES).glob("pl-cut-*")), "the end of the namespaces", deadline_s=5)
+    wait_for(lambda: not list(Path(iproute.NAMESPACES).glob("pl-cut-*")), "the namespaces are removed", deadline_s=5)
 
 
 every_strategy = pytest.mark.parametrize(
@@ -187,12 +188,12 @@ every_strategy = pytest.mark.parametrize(
 def test_run_survives_a_link_that_is_cut_for_four_seconds(tmp_path: Path, engine: str, strategy: str) -> None:
     run = LiveRun(
         tmp_path / "runs", "--engine", engine, "--strategy", strategy, "--hosts", "netns", "--link", "1gbit",
-        "--stop", "seconds=12", "--name", "mended",
+        "--stop", "seconds=12", "--name", "repaired",
     )  # fmt: skip
     run.wait_until_training()
-    set_link("mended", "down")
-    time.sleep(4)  # the fault itself
-    set_link("mended", "up")
+    set_link("repaired", "down")
+    time.sleep(4)  # The duration of the fault.
+    set_link("repaired", "up")
     code, result = run.result()
     assert (code, result["status"], result["incidents"]) == (0, "ok", [])
     assert result["reached"]["rule"] == "seconds=12"
@@ -202,7 +203,7 @@ def test_run_survives_a_link_that_is_cut_for_four_seconds(tmp_path: Path, engine
 @pytest.mark.netns
 @every_strategy
 def test_host_with_an_eighth_of_a_core_is_not_reported_as_stuck(run_one: RunOne, engine: str, strategy: str) -> None:
-    """From the start: all that a task does before it trains takes eight times as long, too."""
+    """The limit applies from the start, so the startup of the task is eight times slower, too."""
     result = run_one(
         engine=engine, strategy=strategy, layout=LAYOUTS[strategy], hosts="netns", cpus="- 0.12", link="1gbit",
         stop="steps=300",

@@ -1,4 +1,4 @@
-"""Sweeps by real runs: results as they come, resumable by name, never a directory twice."""
+"""Sweeps of real runs: runs are reused by the name of the sweep, and no run directory is used twice."""
 
 import json
 import os
@@ -31,52 +31,52 @@ def test_sweep_with_the_same_name_makes_only_missing_runs(tmp_path: Path) -> Non
 def test_sweep_does_not_reuse_runs_of_a_sweep_with_a_longer_name(tmp_path: Path) -> None:
     runs = str(tmp_path / "runs")
     paceline.run("logreg", stop="steps=20", name="sizes-big", runs=runs)
-    (own,) = paceline.run("logreg", stop="steps=20", name="sizes", runs=runs)
-    assert own.run == "sizes-1"
+    (result,) = paceline.run("logreg", stop="steps=20", name="sizes", runs=runs)
+    assert result.run == "sizes-1"
 
 
 def test_concurrent_readers_of_an_unfinished_run_do_not_conflict(tmp_path: Path) -> None:
     runs = str(tmp_path / "runs")
-    (made,) = paceline.run("logreg", stop="steps=20", runs=runs)
-    Path(made.dir, "result.json").unlink()
+    (result,) = paceline.run("logreg", stop="steps=20", runs=runs)
+    Path(result.dir, "result.json").unlink()
     command = [sys.executable, "-m", "paceline", "show", "logreg-1", "--runs", runs, "--json"]
     readers = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(4)]
-    told = [reader.communicate(timeout=60) for reader in readers]
-    # Whoever finds another at work says so; whoever reads, reads the whole.
-    assert any(out for out, _ in told)
-    assert all(json.loads(out)["updates"] == 20 if out else "still under way" in err for out, err in told)
+    outputs = [reader.communicate(timeout=60) for reader in readers]
+    # A reader either gets the whole result, or reports that another process is writing it.
+    assert any(out for out, _ in outputs)
+    assert all(json.loads(out)["updates"] == 20 if out else "still under way" in err for out, err in outputs)
 
 
 def test_failed_run_is_repeated_in_a_new_directory(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    (done,) = paceline.run("logreg", stop="steps=20", name="sweep", runs=str(runs))
+    (first,) = paceline.run("logreg", stop="steps=20", name="sweep", runs=str(runs))
     stored = json.loads((runs / "sweep-1" / "result.json").read_text())
     (runs / "sweep-1" / "result.json").write_text(json.dumps({**stored, "status": "failed", "reason": "made up"}))
-    (redone,) = paceline.run("logreg", stop="steps=20", name="sweep", runs=str(runs))
-    assert (done.run, redone.run, redone.status) == ("sweep-1", "sweep-2", "ok")
+    (second,) = paceline.run("logreg", stop="steps=20", name="sweep", runs=str(runs))
+    assert (first.run, second.run, second.status) == ("sweep-1", "sweep-2", "ok")
 
 
 def test_runs_with_different_numbers_of_examples_are_not_repeats(tmp_path: Path) -> None:
-    made = paceline.run("logreg", examples=[1_000, 2_000], stop="steps=10", runs=str(tmp_path / "runs"))
-    assert [result.settings["examples"] for result in made] == [1_000, 2_000]
-    assert len(group_repeats(made)) == 2
+    results = paceline.run("logreg", examples=[1_000, 2_000], stop="steps=10", runs=str(tmp_path / "runs"))
+    assert [result.settings["examples"] for result in results] == [1_000, 2_000]
+    assert len(group_repeats(results)) == 2
 
 
 def test_without_a_name_every_run_is_new(tmp_path: Path) -> None:
     runs = str(tmp_path / "runs")
-    made = [paceline.run("logreg", stop="steps=5", runs=runs)[0].run for _ in range(2)]
-    assert made == ["logreg-1", "logreg-2"]
+    ids = [paceline.run("logreg", stop="steps=5", runs=runs)[0].run for _ in range(2)]
+    assert ids == ["logreg-1", "logreg-2"]
 
 
 def test_json_output_is_one_object_per_run_and_nothing_else(tmp_path: Path) -> None:
     runs = str(tmp_path / "runs")
-    done = run_cli("run", "logreg", "--batch", "50,100", "--stop", "steps=20", "--runs", runs, "--json")
-    assert done.returncode == 0
-    objects = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [one["batch"] for one in objects] == [50, 100]
+    completed = run_cli("run", "logreg", "--batch", "50,100", "--stop", "steps=20", "--runs", runs, "--json")
+    assert completed.returncode == 0
+    objects = [json.loads(line) for line in completed.stdout.splitlines()]
+    assert [item["batch"] for item in objects] == [50, 100]
     shown = run_cli("show", objects[0]["run"], "--runs", runs, "--json")
     assert json.loads(shown.stdout) == objects[0]
-    assert "until steps=20" in done.stderr
+    assert "until steps=20" in completed.stderr
 
 
 def test_run_can_be_repeated_from_its_stored_spec(tmp_path: Path) -> None:
@@ -114,31 +114,31 @@ def test_result_and_run_directory_have_all_documented_keys_and_files(tmp_path: P
 
 def test_two_controllers_with_the_same_name_use_two_directories(tmp_path: Path) -> None:
     arguments = ["run", "logreg", "--stop", "steps=20", "--name", "same", "--runs", str(tmp_path / "runs"), "--json"]
-    both = [
+    controllers = [
         subprocess.Popen([sys.executable, "-m", "paceline", *arguments], stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    results = [json.loads(one.communicate(timeout=120)[0]) for one in both]
+    results = [json.loads(controller.communicate(timeout=120)[0]) for controller in controllers]
     assert {result["status"] for result in results} == {"ok"}
     assert len({result["dir"] for result in results}) == 2
 
 
 def test_tables_show_the_values_of_the_results(tmp_path: Path) -> None:
     runs = str(tmp_path / "runs")
-    made = paceline.run(
+    results = paceline.run(
         "logreg", strategy="ps-sync", batch=[50, 100], stop="steps=30", repeat=2, name="pair", runs=runs
     )
     listed = run_cli("ls", "--runs", runs).stdout
-    assert all(result.run in listed for result in made)
+    assert all(result.run in listed for result in results)
     compared = run_cli("compare", "pair", "--runs", runs).stdout
     assert "median [min–max] over repeats" in compared
     assert "ps-sync" in compared
     assert "30 30" in compared
-    medians = [median(result.updates_per_s for result in made if result.batch == batch) for batch in (50, 100)]
+    medians = [median(result.updates_per_s for result in results if result.batch == batch) for batch in (50, 100)]
     assert all(number(value) in compared for value in medians)
-    told = json.loads(run_cli("compare", "pair", "--runs", runs, "--json").stdout)
-    assert [group["figures"]["updates_per_s"]["median"] for group in told["groups"]] == medians
-    assert "batch 100" in told["differences"][0]["sentence"]
+    comparison = json.loads(run_cli("compare", "pair", "--runs", runs, "--json").stdout)
+    assert [group["figures"]["updates_per_s"]["median"] for group in comparison["groups"]] == medians
+    assert "batch 100" in comparison["differences"][0]["sentence"]
     shown = run_cli("show", "pair-1", "--runs", runs).stdout
     for word in ("compute", "w0", "h2", "verdict", "share this machine", "test loss"):
         assert word in shown
@@ -146,17 +146,17 @@ def test_tables_show_the_values_of_the_results(tmp_path: Path) -> None:
 
 def test_help_is_fast_and_lists_the_commands() -> None:
     start = os.times()
-    done = run_cli("--help")
+    completed = run_cli("--help")
     end = os.times()
-    for verb in ("run", "ls", "show", "compare", "workloads", "doctor"):
-        assert verb in done.stdout
-    # CPU time of the child: a busy machine must not fail it.
+    for command in ("run", "ls", "show", "compare", "workloads", "doctor"):
+        assert command in completed.stdout
+    # CPU time of the child process, which does not depend on the load of the machine.
     assert end.children_user + end.children_system - start.children_user - start.children_system < 0.3
 
 
 def test_workloads_and_doctor_list_engines_and_hosts() -> None:
     assert run_command(["workloads"]) == 0
-    told = run_cli("doctor")
-    assert told.returncode == 0
-    assert "engine torch" in told.stdout
-    assert "hosts local" in told.stdout
+    completed = run_cli("doctor")
+    assert completed.returncode == 0
+    assert "engine torch" in completed.stdout
+    assert "hosts local" in completed.stdout

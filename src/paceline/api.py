@@ -96,6 +96,6 @@ def run(
         runs: Directory that holds the runs. Default: runs.
     """
     fields = locals()
-    # A name that is not an option is refused like one in a file, with the nearest names.
+    # Unknown names are refused with the nearest option names, as in a spec file.
     fields |= fields.pop("unknown")
     return pipeline.run_fields(fields)

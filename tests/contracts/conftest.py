@@ -1,4 +1,4 @@
-"""Runs that the contract tests share: stored ones of an older version, and new ones made by `paceline run`."""
+"""Runs for the contract tests: stored runs of an older version, and new runs made by `paceline run`."""
 
 import shutil
 import subprocess
@@ -41,8 +41,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def new_run(runs: Path) -> subprocess.CompletedProcess[str]:
     """The finished command that made the run `new-1`."""
-    what = ("logreg", "--strategy", "ps-async", "--layout", "pw w", "--batch", "10", "--stop", "steps=20")
-    return paceline("run", *what, "--name", "new", "--runs", runs, "--json")
+    options = ("logreg", "--strategy", "ps-async", "--layout", "pw w", "--batch", "10", "--stop", "steps=20")
+    return paceline("run", *options, "--name", "new", "--runs", runs, "--json")
 
 
 @pytest.fixture(scope="session")

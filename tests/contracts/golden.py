@@ -12,6 +12,7 @@ HERE = Path(__file__).parent
 STORED_RUNS = HERE / "runs"
 COMMAND = [sys.executable, "-m", "paceline"]
 DEADLINE_S = 120
+"""Seconds after which a command fails the test."""
 _JSON_TYPES: Mapping[type, str] = {
     type(None): "null",
     bool: "boolean",
@@ -29,10 +30,10 @@ def paceline(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
 
 
-def json_lines(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
-    """What a command with --json printed; fails if stdout has a line that is not a JSON object."""
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert lines, done.stderr
+def json_lines(completed: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    """The objects that a command with --json printed; fails if stdout has a line that is not a JSON object."""
+    lines = [json.loads(line) for line in completed.stdout.splitlines()]
+    assert lines, completed.stderr
     assert all(isinstance(line, dict) for line in lines)
     return lines
 
@@ -40,20 +41,20 @@ def json_lines(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
 def golden(name: str) -> dict[str, Any]:
     """The content of a golden file, JSON or TOML."""
     text = (HERE / "golden" / name).read_text()
-    found: dict[str, Any] = json.loads(text) if name.endswith(".json") else tomllib.loads(text)
-    return found
+    content: dict[str, Any] = json.loads(text) if name.endswith(".json") else tomllib.loads(text)
+    return content
 
 
-def assert_equal(file: str, expected: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+def assert_equal(file: str, expected: Mapping[str, Any], actual: Mapping[str, Any]) -> None:
     """Nothing was removed, renamed or changed, and everything that was added is in the golden file."""
     problems = [
-        f"{name} was {value!r} and is {found.get(name, 'missing')!r}: users rely on it, so change the code, not {file}"
+        f"{name} was {value!r} and is {actual.get(name, 'missing')!r}: users rely on it, so change the code, not {file}"
         for name, value in expected.items()
-        if name not in found or found[name] != value
+        if name not in actual or actual[name] != value
     ]
     problems += [
         f"{name} ({value!r}) is new: if it is meant to stay, add it to tests/contracts/golden/{file}"
-        for name, value in found.items()
+        for name, value in actual.items()
         if name not in expected
     ]
     assert not problems, "\n".join(problems)
@@ -68,14 +69,14 @@ def assert_contains(file: str, expected: Mapping[str, str], documents: Iterable[
     problems, seen = [], set()
     for document in documents:
         for path, types in expected.items():
-            actual = {_type_of(value) for value in values_at(document, path)}
-            if actual - {"absent"}:
+            found_types = {_type_of(value) for value in values_at(document, path)}
+            if found_types - {"absent"}:
                 seen.add(path)
             allowed = {*types.split("|"), *(["integer"] if "number" in types else [])}
-            problems += [f"{path} is {one}, not {types}" for one in sorted(actual - allowed)]
+            problems += [f"{path} is {found}, not {types}" for found in sorted(found_types - allowed)]
     problems += [f"{path} does not occur in any document" for path in expected if path not in seen]
-    told = "\n".join(dict.fromkeys(problems))
-    assert not problems, f"keys of tests/contracts/golden/{file} may not be removed, renamed or change type:\n{told}"
+    lines = "\n".join(dict.fromkeys(problems))
+    assert not problems, f"keys of tests/contracts/golden/{file} may not be removed, renamed or change type:\n{lines}"
 
 
 _ABSENT = object()
@@ -90,14 +91,14 @@ def values_at(value: Any, path: str) -> Iterator[Any]:
     if not isinstance(value, dict):
         return  # The golden entry of the parent says whether the parent may be null.
     name = head.removesuffix("[]")
-    found = list(value.values()) if name == "*" else [value.get(name, _ABSENT)]
+    children = list(value.values()) if name == "*" else [value.get(name, _ABSENT)]
     if head != name:
-        found = [item for one in found if isinstance(one, list) for item in one]
-    for one in found:
+        children = [item for child in children if isinstance(child, list) for item in child]
+    for child in children:
         if rest:
-            yield from values_at(one, rest)
+            yield from values_at(child, rest)
         else:
-            yield one
+            yield child
 
 
 def _type_of(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Verbs, options, positional arguments and exit codes stay as scripts know them."""
+"""Commands, options, positional arguments and exit codes do not change: scripts rely on them."""
 
 import signal
 import subprocess
@@ -16,24 +16,26 @@ from support.live_run import LiveRun
 
 def test_commands_options_and_arguments_match_the_golden_file() -> None:
     expected = golden("cli.toml")
-    found = dict(_commands("paceline", typer.main.get_command(app)))
+    actual = dict(_commands("paceline", typer.main.get_command(app)))
     for name in expected:
-        assert name in found, f"the verb `{name}` is missing: users rely on it"
-    for name, parameters in found.items():
-        assert name in expected, f'the verb `{name}` is new: add a table ["{name}"] with {parameters} to cli.toml'
-        labelled = [{f"{name} {one}": takes for one, takes in table.items()} for table in (expected[name], parameters)]
+        assert name in actual, f"the command `{name}` is missing: users rely on it"
+    for name, parameters in actual.items():
+        assert name in expected, f'the command `{name}` is new: add a table ["{name}"] with {parameters} to cli.toml'
+        labelled = [
+            {f"{name} {flag}": takes for flag, takes in table.items()} for table in (expected[name], parameters)
+        ]
         assert_equal("cli.toml", *labelled)
 
 
 def _commands(name: str, command: Any) -> Iterator[tuple[str, dict[str, str]]]:
-    """Every command and its parameters: the flags of an option or the position of an argument -> what it takes."""
-    options = [one for one in command.params if one.param_type_name == "option"]
-    arguments = [one for one in command.params if one.param_type_name == "argument"]
-    found = {f"argument {number}": _argument(one) for number, one in enumerate(arguments, 1)}
-    found |= {" ".join([*one.opts, *one.secondary_opts]): _option(one) for one in options}
-    yield name, found
-    for verb, inner in getattr(command, "commands", {}).items():
-        yield from _commands(f"{name} {verb}", inner)
+    """Every command with its parameters: what each option and each positional argument takes."""
+    options = [p for p in command.params if p.param_type_name == "option"]
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    parameters = {f"argument {number}": _argument(p) for number, p in enumerate(arguments, 1)}
+    parameters |= {" ".join([*p.opts, *p.secondary_opts]): _option(p) for p in options}
+    yield name, parameters
+    for subcommand, inner in getattr(command, "commands", {}).items():
+        yield from _commands(f"{name} {subcommand}", inner)
 
 
 def _argument(parameter: Any) -> str:
@@ -58,10 +60,10 @@ def test_run_whose_workload_raises_exits_with_1(failed_run: subprocess.Completed
 
 
 def test_run_that_diverges_exits_with_1(tmp_path: Path) -> None:
-    what = ("--set", "lr=1e38", "--stop", "steps=50", "--runs", tmp_path / "runs", "--json")
-    done = paceline("run", "logreg", *what)
-    assert done.returncode == 1, done.stderr
-    assert json_lines(done)[0]["status"] == "diverged"
+    options = ("--set", "lr=1e38", "--stop", "steps=50", "--runs", tmp_path / "runs", "--json")
+    completed = paceline("run", "logreg", *options)
+    assert completed.returncode == 1, completed.stderr
+    assert json_lines(completed)[0]["status"] == "diverged"
 
 
 @pytest.mark.parametrize(
@@ -69,9 +71,9 @@ def test_run_that_diverges_exits_with_1(tmp_path: Path) -> None:
     ["run no-such-workload", "run logreg --no-such-option", "run missing.toml", "run logreg --batch 0", "show latest"],
 )
 def test_refused_command_exits_with_2_and_starts_nothing(tmp_path: Path, arguments: str) -> None:
-    done = paceline(*arguments.split(), "--runs", tmp_path / "runs")
-    assert done.returncode == 2, done.stderr
-    assert not done.stdout
+    completed = paceline(*arguments.split(), "--runs", tmp_path / "runs")
+    assert completed.returncode == 2, completed.stderr
+    assert not completed.stdout
     assert not (tmp_path / "runs").exists()
 
 
@@ -85,6 +87,6 @@ def test_interrupted_run_exits_with_130(tmp_path: Path) -> None:
 
 
 def test_compare_exits_with_1_if_a_run_is_slower_than_allowed(runs: Path) -> None:
-    allowed = ("compare", "modes-1", "modes-2", "--runs", runs, "--fail-if-slower")
-    assert paceline(*allowed, "5%").returncode == 1
-    assert paceline(*allowed, "900%").returncode == 0
+    compare = ("compare", "modes-1", "modes-2", "--runs", runs, "--fail-if-slower")
+    assert paceline(*compare, "5%").returncode == 1
+    assert paceline(*compare, "900%").returncode == 0

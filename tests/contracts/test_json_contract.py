@@ -1,4 +1,4 @@
-"""What `--json` prints keeps its keys and their types; keys may be added."""
+"""The output of `--json` keeps its keys and their types; keys may be added."""
 
 import subprocess
 from pathlib import Path
@@ -34,8 +34,8 @@ def test_ls_prints_the_object_of_every_run(listed: dict[str, dict[str, Any]]) ->
 
 def test_compare_prints_one_object_with_all_keys(runs: Path, failed_run: subprocess.CompletedProcess[str]) -> None:
     assert failed_run.returncode == 1  # Such a run is listed in `left_out`.
-    done = paceline("compare", "modes", "failed-1", "--fail-if-slower", "5%", "--runs", runs, "--json")
-    (comparison,) = json_lines(done)
+    completed = paceline("compare", "modes", "failed-1", "--fail-if-slower", "5%", "--runs", runs, "--json")
+    (comparison,) = json_lines(completed)
     assert_contains("compare.json", golden("compare.json"), [comparison])
 
 

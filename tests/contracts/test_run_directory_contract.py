@@ -1,4 +1,4 @@
-"""A run directory keeps its file names and columns, and the runs of older versions stay readable."""
+"""Run directories keep their file names and columns, and runs of older versions stay readable."""
 
 import json
 import shutil
@@ -49,8 +49,8 @@ def test_output_of_a_task_is_in_its_log(runs: Path, failed_run: subprocess.Compl
 @pytest.mark.parametrize("table", ["steps", "samples"])
 def test_tables_keep_their_columns(directory: Path, table: str) -> None:
     expected = golden("tables.toml")[table]
-    found = dict(_columns(pl.read_parquet_schema(directory / f"{table}.parquet")))
-    changed = {name: found.get(name, "missing") for name, dtype in expected.items() if found.get(name) != dtype}
+    actual = dict(_columns(pl.read_parquet_schema(directory / f"{table}.parquet")))
+    changed = {name: actual.get(name, "missing") for name, dtype in expected.items() if actual.get(name) != dtype}
     assert not changed, f"columns of {table}.parquet may not be removed, renamed or change type: {changed}"
 
 
@@ -69,21 +69,21 @@ def test_steps_keep_the_names_of_their_kinds(directory: Path) -> None:
 
 
 def test_stored_spec_is_recognized_as_the_same_run(runs: Path, directory: Path) -> None:
-    done = paceline("run", directory / "spec.toml", "--name", "new", "--runs", runs, "--json")
-    assert done.returncode == 0, done.stderr
+    completed = paceline("run", directory / "spec.toml", "--name", "new", "--runs", runs, "--json")
+    assert completed.returncode == 0, completed.stderr
     # A sweep does not repeat a run that is done: the spec is recognized as that of new-1.
-    assert [result["run"] for result in json_lines(done)] == ["new-1"]
+    assert [result["run"] for result in json_lines(completed)] == ["new-1"]
 
 
 def test_spec_of_an_older_run_can_be_planned(tmp_path: Path) -> None:
-    done = paceline("run", STORED_RUNS / "faulty-1" / "spec.toml", "--runs", tmp_path, "--dry-run")
-    assert done.returncode == 0, done.stderr
+    completed = paceline("run", STORED_RUNS / "faulty-1" / "spec.toml", "--runs", tmp_path, "--dry-run")
+    assert completed.returncode == 0, completed.stderr
 
 
 def test_older_run_can_be_shown(runs: Path) -> None:
     written = json.loads((STORED_RUNS / "faulty-1" / "result.json").read_text())
-    done = paceline("show", "faulty-1", "--runs", runs, "--json")
-    (shown,) = json_lines(done)
+    completed = paceline("show", "faulty-1", "--runs", runs, "--json")
+    (shown,) = json_lines(completed)
     assert {key: shown[key] for key in written} == written
     page = paceline("show", "faulty-1", "--runs", runs)
     assert page.returncode == 0, page.stderr
@@ -94,11 +94,11 @@ def test_result_of_an_older_run_can_be_recomputed(runs: Path, tmp_path: Path) ->
     copy = tmp_path / "faulty-1"
     shutil.copytree(runs / "faulty-1", copy)
     (copy / "result.json").unlink()
-    (again,) = json_lines(paceline("show", "faulty-1", "--runs", tmp_path, "--json"))
+    (recomputed,) = json_lines(paceline("show", "faulty-1", "--runs", tmp_path, "--json"))
     written = json.loads((STORED_RUNS / "faulty-1" / "result.json").read_text())
     measured = ("status", "layout", "updates", "examples", "train_s", "total_s", "final", "reached", "workers", "key")
-    assert {key: again[key] for key in measured} == {key: written[key] for key in measured}
-    assert [fault["what"] for fault in again["faults"]] == ["kill w1 at 0s"]
+    assert {key: recomputed[key] for key in measured} == {key: written[key] for key in measured}
+    assert [fault["what"] for fault in recomputed["faults"]] == ["kill w1 at 0s"]
 
 
 def test_older_runs_can_be_compared(runs: Path) -> None:
@@ -111,8 +111,8 @@ def test_older_runs_can_be_compared(runs: Path) -> None:
 def test_report_can_be_made_of_older_runs(runs: Path, tmp_path: Path) -> None:
     formats = ("html", "md", "csv", "json")
     out = tmp_path / "report.html"
-    done = paceline("report", *STORED, "--runs", runs, "--format", ",".join(formats), "--out", out)
-    assert done.returncode == 0, done.stderr
+    completed = paceline("report", *STORED, "--runs", runs, "--format", ",".join(formats), "--out", out)
+    assert completed.returncode == 0, completed.stderr
     written = {suffix: out.with_suffix(f".{suffix}").read_text() for suffix in formats}
     for name in STORED:
         assert all(name in written[suffix] for suffix in ("html", "csv", "json")), name

@@ -211,8 +211,8 @@ class FaultyHost:
         def handle(message: ToAgent) -> None:
             handle_normally(message)
             if isinstance(message, p.SendToTask) and isinstance(message.message, p.Go) and message.task == "w0":
-                agent._says.write(self._output)
-                agent._says.flush()
+                agent._output.write(self._output)
+                agent._output.flush()
                 raise BrokenPipeError  # It ends, so that the controller does not wait for the rest of a frame.
 
         agent._handle = handle  # type: ignore[method-assign]

@@ -1,6 +1,8 @@
-"""PYTHONPATH=tests python -m ground_truth.run [NAME...] [--record]: runs cases, prints what was expected and found.
+"""Runs the cases and prints whether the right bottleneck was found.
 
---record keeps those that are right beside this file, for tests without processes.
+Usage: PYTHONPATH=tests python -m ground_truth.run [NAME...] [--record]
+
+--record stores the correct runs next to this file, for tests of the analysis that start no processes.
 """
 
 import os
@@ -29,32 +31,32 @@ def is_right(case: Case, result: Result) -> bool:
 
 
 def record(case: Case, result: Result) -> None:
-    """Only what the analysis reads."""
-    kept, paths = RECORDED / case.name, RunPaths(Path(result.dir))
-    shutil.rmtree(kept, ignore_errors=True)
-    kept.mkdir(parents=True)
+    """Store the files of the run that the analysis reads."""
+    target, paths = RECORDED / case.name, RunPaths(Path(result.dir))
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
     for table in (paths.steps, paths.samples):
-        shutil.copy(table, kept)
+        shutil.copy(table, target)
     for text in (paths.spec, paths.events):
-        # Where this file happens to be is of no interest.
-        (kept / text.name).write_text(text.read_text().replace(f"{RECORDED.parent}/", ""))
+        # Remove the path of this checkout from the recorded files.
+        (target / text.name).write_text(text.read_text().replace(f"{RECORDED.parent}/", ""))
 
 
 def main() -> None:
-    asked = [argument for argument in sys.argv[1:] if argument != "--record"]
+    names = [argument for argument in sys.argv[1:] if argument != "--record"]
     wrong = 0
     with tempfile.TemporaryDirectory() as runs:
-        for case in [BY_NAME[name] for name in asked or BY_NAME]:
+        for case in [BY_NAME[name] for name in names or BY_NAME]:
             result = run(case, Path(runs))
             right = is_right(case, result)
             wrong += not right
-            _tell(case, result, right=right)
+            _print_finding(case, result, right=right)
             if right and "--record" in sys.argv:
                 record(case, result)
-    print(f"{len(asked or BY_NAME) - wrong} of {len(asked or BY_NAME)} right")
+    print(f"{len(names or BY_NAME) - wrong} of {len(names or BY_NAME)} right")
 
 
-def _tell(case: Case, result: Result, *, right: bool) -> None:
+def _print_finding(case: Case, result: Result, *, right: bool) -> None:
     verdict = result.verdict
     second = f"{verdict.runner_up.cause} {verdict.runner_up.share:.0%}" if verdict.runner_up else "-"
     print(

@@ -1,4 +1,7 @@
-"""A workload whose examples take their time: READER says how. The model is nothing to speak of."""
+"""A workload with slow reading of examples and a tiny model.
+
+The environment variable READER selects the delay: `steady` at each batch, `random` at some batches.
+"""
 
 import os
 import time
@@ -10,25 +13,25 @@ from paceline import Model, Share, Workload
 from paceline.layers import Dense
 
 EXAMPLES = 200_000
-STEADY_S = 0.01
-NOW_AND_THEN_S, HOW_OFTEN = 0.08, 0.12
+STEADY_DELAY_S = 0.01
+RANDOM_DELAY_S, DELAY_PROBABILITY = 0.08, 0.12
 
 
 def train(share: Share) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    luck = np.random.default_rng([share.seed, share.index])
+    random = np.random.default_rng([share.seed, share.index])
     x, y = np.zeros((share.batch, 20), np.float32), np.zeros(share.batch, np.int64)
     for _ in range(EXAMPLES // share.batch // share.workers):
-        _take_time(luck)
+        _delay(random)
         yield x, y
 
 
-def _take_time(luck: np.random.Generator) -> None:
+def _delay(random: np.random.Generator) -> None:
     match os.environ.get("READER", "steady"):
         case "steady":
-            time.sleep(STEADY_S)
-        case "now and then":
-            if luck.random() < HOW_OFTEN:
-                time.sleep(NOW_AND_THEN_S)
+            time.sleep(STEADY_DELAY_S)
+        case "random":
+            if random.random() < DELAY_PROBABILITY:
+                time.sleep(RANDOM_DELAY_S)
 
 
 def test() -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -37,7 +40,7 @@ def test() -> Iterator[tuple[np.ndarray, np.ndarray]]:
 
 WORKLOAD = Workload(
     name="slow-reader",
-    summary="examples that take their time",
+    summary="examples that are slow to read",
     model=Model(inputs=(20,), layers=(Dense(2),)),
     train=train,
     test=test,

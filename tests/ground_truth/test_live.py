@@ -1,4 +1,4 @@
-"""The verdict on runs whose pace is set by something known, because it was made so."""
+"""The analysis of real runs finds the bottleneck that was created on purpose."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from ground_truth.cases import CASES, Case
 from ground_truth.run import run
 
 _TRIES = 3
-"""Where the machine below took cores away, the cause that was made is not the only one."""
+"""A run is repeated if a hypervisor took CPU time away during it, because that is a second bottleneck."""
 QUICK = {
     "compute-torch", "network-torch-async", "server-torch-async", "straggler-torch-sync", "barrier-torch-sync",
     "input-torch", "overhead-torch", "contention-one-core-async", "startup-torch", "imbalance-servers",
@@ -38,11 +38,11 @@ def test_bottleneck_of_a_real_run_is_the_one_that_was_created(
         right = verdict.cause == case.cause and case.where in verdict.where
         if right or not steal.is_too_high:
             break
-    assert right, msgspec.json.encode(verdict).decode()  # All of it: its repr would be cut short.
+    assert right, msgspec.json.encode(verdict).decode()  # As JSON, because pytest shortens a long repr.
     assert verdict.evidence
 
 
 def test_every_cause_has_at_least_two_cases() -> None:
-    made = [case.cause for case in CASES]
-    assert {cause: made.count(cause) for cause in made if made.count(cause) < 2} == {}
-    assert {case.cause for case in CASES if case.name in QUICK} == set(made)
+    causes = [case.cause for case in CASES]
+    assert {cause: causes.count(cause) for cause in causes if causes.count(cause) < 2} == {}
+    assert {case.cause for case in CASES if case.name in QUICK} == set(causes)

@@ -1,4 +1,4 @@
-"""The same from runs that were recorded: what the analysis makes of them needs no processes."""
+"""The analysis of recorded runs finds the bottleneck that was created on purpose; no processes are started."""
 
 import shutil
 from pathlib import Path
