@@ -1,4 +1,4 @@
-"""Train a model on a cluster, measure every step on every host, and find the bottleneck."""
+"""Train a model on a cluster, measure every step on every host, find the bottleneck."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -17,7 +17,7 @@ from paceline.errors import RunError, UsageError, UserCodeError, one_line, print
 
 app = typer.Typer(
     name="paceline",
-    help="Train a model on a cluster, measure every step on every host, and find the bottleneck.",
+    help="Train a model on a cluster, measure every step on every host, find the bottleneck.",
     invoke_without_command=True,
     # completion.py defines these options: Typer's own do not accept the name of a shell and also detect it.
     add_completion=False,
