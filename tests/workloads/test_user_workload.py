@@ -79,8 +79,8 @@ def test_a_keras_model_trains_with_a_parameter_server(tmp_path: Path, strategy: 
 
 
 def test_the_example_of_the_guide_runs(tmp_path: Path) -> None:
-    guide = (EXAMPLES.parent / "docs" / "guide.md").read_text()
-    (code,) = re.findall(r"```python\n(import numpy.*?)```", guide, re.DOTALL)
+    page = (EXAMPLES.parent / "docs" / "guide" / "your-own-model.md").read_text()
+    (code,) = re.findall(r"```python\n(import numpy.*?)```", page, re.DOTALL)
     file = tmp_path / "quadrants.py"
     file.write_text(code)
     result = train(tmp_path, file, strategy="ps-sync", layout="pw w", stop="steps=500")
