@@ -1,4 +1,4 @@
-"""LibSVM files: what is as_line is read, whoever reads it and however it is packed; the rest is told in a line."""
+"""LibSVM files: valid examples are read, compressed or not, by any number of workers; errors name the line."""
 
 import gzip
 import math
