@@ -1,4 +1,4 @@
-"""Parses quantities with units, and formats link rates. MB is 10^6 bytes; link rates are in bits per second, k is 1000."""
+"""Parses quantities with units, and formats link rates. MB is 10^6 bytes; link rates are in bits per second."""
 
 import re
 

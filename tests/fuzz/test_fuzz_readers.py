@@ -148,7 +148,10 @@ def test_any_bytes_are_read_as_an_archive_or_refused_within_seconds(cases: int) 
 
 @quick_and_thorough(300, 20_000)
 def test_any_bytes_are_read_as_a_debian_package_or_refused(cases: int) -> None:
-    good = [debian_archive({"./one": b"1" * 100}), ar_archive({"data.tar.xz": lzma.compress(b"x" * 1000, preset=0), "odd": b"1"})]
+    good = [
+        debian_archive({"./one": b"1" * 100}),
+        ar_archive({"data.tar.xz": lzma.compress(b"x" * 1000, preset=0), "odd": b"1"}),
+    ]
     for data in mutants(good, cases):
         with suppress(DataError):
             plain = unxz(ar_member("a.deb", [data], "data.tar.xz"), 2**16)
