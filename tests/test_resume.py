@@ -105,8 +105,8 @@ def test_resumed_asynchronous_run_continues_with_each_workers_next_batch(tmp_pat
 @pytest.mark.parametrize(
     ("case", "message"),
     [
-        ("ok", "ended ok: only one that failed or was aborted can be resumed"),
-        ("none", "left no checkpoint to go on from"),
+        ("ok", "ended with status ok: only failed or aborted runs can be resumed"),
+        ("none", "has no checkpoint to resume from"),
     ],
 )
 def test_run_that_cannot_be_resumed_is_refused_in_one_line(tmp_path: Path, case: str, message: str) -> None:
