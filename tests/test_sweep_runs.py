@@ -140,7 +140,7 @@ def test_tables_show_the_values_of_the_results(tmp_path: Path) -> None:
     assert [group["figures"]["updates_per_s"]["median"] for group in comparison["groups"]] == medians
     assert "batch 100" in comparison["differences"][0]["sentence"]
     shown = run_cli("show", "pair-1", "--runs", runs).stdout
-    for word in ("compute", "w0", "h2", "verdict", "share this machine", "test loss"):
+    for word in ("compute", "w0", "h2", "bottleneck", "share this machine", "test loss"):
         assert word in shown
 
 

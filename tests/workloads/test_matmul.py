@@ -186,7 +186,7 @@ def test_the_output_shows_the_value_and_no_loss_or_accuracy(tmp_path: Path) -> N
     console.print(details(results[1]))
     text = console.export_text(clear=True)
     assert f"{results[1].final.value:,.10g}" in text
-    assert "144, 72.0" in text  # The total and per update.
+    assert "144 / 72.0" in text  # The total and per update.
     assert not any(word in text for word in ("batch", "examples", "loss", "accuracy", "staleness"))
     console.print(comparison_view(compare(results)))
     text = console.export_text()

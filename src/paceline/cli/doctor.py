@@ -43,7 +43,7 @@ def doctor(
         for removed in leftovers.clean(left):
             line(True, "cleaned", removed)
     for one in leftovers.find():
-        line(False, "left over", f"{one}: remove it with paceline doctor --clean")
+        line(False, "cleanup", f"left over: {one}; remove it with paceline doctor --clean")
     if not left:
         line(True, "cleanup", "nothing left over")
     say(f"\nnote  {_REACH}", markup=False)
