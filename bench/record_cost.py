@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median, quantiles
 
-from bench.measure import Pace, show
+from bench.measure import Measurement, print_table
 from paceline.recording.recorder import Recorder, clock_ns
 
 RecordStep = Callable[[int], None]
@@ -30,10 +30,12 @@ def record(rounds: int) -> None:
         }
         costs = in_turns(variants, rounds * _TURNS_PER_ROUND)
     difference = median(costs["recorded"]) - median(costs["empty function"])
-    paces = {name: Pace(tuple(found)) for name, found in costs.items()}
+    measurements = {name: Measurement(tuple(found)) for name, found in costs.items()}
     middle = {name: quantiles(found, n=4) for name, found in costs.items()}
     note = "; ".join(f"{name}: half of the turns {low:.2f} to {high:.2f}" for name, (low, _, high) in middle.items())
-    show("Recording one step of torch ps-async", paces, {"cost in µs per step": (difference, note)}, unit="µs")
+    print_table(
+        "Recording one step of torch ps-async", measurements, {"cost in µs per step": (difference, note)}, unit="µs"
+    )
 
 
 def ps_async_step(recorder: Recorder) -> RecordStep:

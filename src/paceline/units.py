@@ -1,4 +1,4 @@
-"""Parses quantities with units, and formats link rates. MB is 10^6 bytes; link rates are in bits per second."""
+"""Parses quantities with units and formats link rates. MB is 10^6 bytes; rates are bits per second, k is 1000."""
 
 import re
 

@@ -14,7 +14,7 @@ import typer
 from paceline.cli.main import app
 from paceline.cli.run import EXIT
 from paceline.spec.experiment import OPTIONS
-from paceline.spec.load import assignments, experiment
+from paceline.spec.load import parse_assignments, experiment
 from test_import_direction import STAGES
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +72,7 @@ def test_documented_commands_parse(page: str, command: str) -> None:
     parsed = CLI.commands[verb].make_context(verb, rest).params
     if verb in ("run", "reproduce"):
         given = {name: value for name, value in parsed.items() if name in OPTIONS and value not in (None, ())}
-        experiment({"workload": "logreg"} | given | assignments(parsed["set_"] or []))
+        experiment({"workload": "logreg"} | given | parse_assignments(parsed["set_"] or []))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
