@@ -14,7 +14,7 @@ import typer
 from paceline.cli.main import app
 from paceline.cli.run import EXIT
 from paceline.spec.experiment import OPTIONS
-from paceline.spec.load import parse_assignments, experiment
+from paceline.spec.load import experiment, parse_assignments
 from test_import_direction import STAGES
 
 ROOT = Path(__file__).parents[2]
