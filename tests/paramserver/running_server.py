@@ -38,11 +38,11 @@ class SingleTaskRendezvous:
     """The rendezvous of a server whose only peers are the clients of the test."""
 
     def __init__(self, peers: dict[str, dict[str, str]]) -> None:
-        self.halted, self.recalled, self.bound = threading.Event(), threading.Event(), threading.Event()
+        self.halted, self.disconnect_requested, self.bound = threading.Event(), threading.Event(), threading.Event()
         self.address = ""
         self._peers = peers
 
-    def meet(self, addresses: dict[str, str]) -> dict[str, dict[str, str]]:
+    def exchange_addresses(self, addresses: dict[str, str]) -> dict[str, dict[str, str]]:
         self.address = addresses["parameters"]
         self.bound.set()
         return self._peers
@@ -50,7 +50,7 @@ class SingleTaskRendezvous:
     def start_together(self) -> None:
         """There is no other task to wait for."""
 
-    def regroup(self, why: str) -> Job:
+    def wait_for_new_job(self, why: str) -> Job:
         raise AssertionError("only workers are reassigned, never a server")
 
     def attach(self, kind: str, name: str, data: bytes) -> None:

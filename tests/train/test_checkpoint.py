@@ -11,7 +11,7 @@ from safetensors.numpy import save
 
 from paceline.errors import StoreError
 from paceline.spec.interval import Interval
-from paceline.train.checkpoint import TrainingState, encode, file_name, read, update_of, updates_among
+from paceline.train.checkpoint import TrainingState, checkpoint_updates, encode, file_name, read, update_of
 from paceline.train.checkpoint_schedule import CheckpointSchedule
 from paceline.workloads.parameters import ParameterShape
 
@@ -40,21 +40,21 @@ def strange() -> dict[str, tuple[bytes, str]]:
     double = {name: value.astype(np.float64) for name, value in some(1).items()}
     endless = some(1) | {"bias": np.array([np.inf, 1], np.float32)}
     return {
-        "pickle": (pickle.dumps(some(1)), "no checkpoint"),
-        "empty": (b"", "no checkpoint"),
-        "torn": (whole[:-4], "no checkpoint"),
-        "huge-header": (b"\xff" * 8 + whole[8:], "no checkpoint"),
-        "plain": (save(some(1)), "does not say which update"),
+        "pickle": (pickle.dumps(some(1)), "not a checkpoint"),
+        "empty": (b"", "not a checkpoint"),
+        "torn": (whole[:-4], "not a checkpoint"),
+        "huge-header": (b"\xff" * 8 + whole[8:], "not a checkpoint"),
+        "plain": (save(some(1)), "no update number"),
         "shape": (encode(TrainingState(7, wrong)), "'bias' is F32 [3], not F32 [2]"),
         "type": (encode(TrainingState(7, double)), "'weight' is F64"),  # type: ignore[arg-type]
         "missing": (encode(TrainingState(7, {"weight": some(1)["weight"]})), "has no 'bias'"),
-        "more": (encode(TrainingState(7, some(1) | {"other": np.zeros(1, np.float32)})), "it has 'other'"),
-        "endless": (encode(TrainingState(7, endless)), "no finite numbers"),
+        "more": (encode(TrainingState(7, some(1) | {"other": np.zeros(1, np.float32)})), "a parameter 'other'"),
+        "endless": (encode(TrainingState(7, endless)), "NaN or infinite"),
     }
 
 
 @pytest.mark.parametrize("kind", sorted(strange()))
-def test_anything_else_is_refused_in_a_line(tmp_path: Path, kind: str) -> None:
+def test_other_files_are_refused_with_one_line(tmp_path: Path, kind: str) -> None:
     data, line = strange()[kind]
     path = tmp_path / file_name(7)
     path.write_bytes(data)
@@ -79,7 +79,7 @@ def test_bytes_changed_anywhere_are_a_checkpoint_or_refused(
 
 def test_only_checkpoints_are_found_among_files_and_the_last_is_first() -> None:
     names = ["update-20.safetensors", "update-100.safetensors", "final.safetensors", "update-3.safetensors.partial"]
-    assert updates_among(names) == [100, 20]
+    assert checkpoint_updates(names) == [100, 20]
 
 
 @given(st.integers(1, 50), st.integers(0, 200), st.lists(st.integers(1, 9), min_size=1, max_size=60))
@@ -88,13 +88,13 @@ def test_checkpoints_are_announced_before_and_never_further_apart_than_asked(
 ) -> None:
     """`strides`: updates between two of the chief's steps, 1 in a synchronous run."""
     plan = CheckpointSchedule(Interval("updates", every))
-    plan.made(first, 0.0)
+    plan.written(first, 0.0)
     plan.announce(first, 0.0)
     update, made = first, first
     for stride in strides:
         update += stride
         if plan.announced:
-            plan.made(update, 0.0)
+            plan.written(update, 0.0)
             made = update
         plan.announce(update, 0.0)
         assert update - made < every + max(strides)
@@ -104,11 +104,11 @@ def test_checkpoints_are_announced_before_and_never_further_apart_than_asked(
 
 def test_checkpoints_by_time_and_at_once() -> None:
     plan = CheckpointSchedule(Interval("seconds", 5))
-    plan.made(0, 100.0)
+    plan.written(0, 100.0)
     assert [plan.announce(1, second) for second in (101.0, 104.9, 105.0)] == [False, False, True]
-    plan.made(2, 106.0)
+    plan.written(2, 106.0)
     assert [plan.announce(3, second) for second in (110.9, 111.0)] == [False, True]
     never = CheckpointSchedule(None)
-    never.made(0, 0.0)
+    never.written(0, 0.0)
     assert not never.announce(10**9, 1e9)
     assert never.announce(1, 1.0, at_once=True)

@@ -33,8 +33,8 @@ class Scripted:
             raise given
         return given
 
-    def stop_now(self, mine: bool, update: int) -> bool:
-        return mine
+    def stop_now(self, chief_wants_stop: bool, update: int) -> bool:
+        return chief_wants_stop
 
     def finish(self) -> None:
         with self._recorder.wait:

@@ -56,7 +56,7 @@ def _open_transport(context: TaskContext, buckets: list[Bucket]) -> ServerTransp
 def _meet_workers(context: TaskContext, part: slice, initial: InitialState, address: str) -> ServerTransfer:
     """Announce the server's address, wait for the workers' addresses, and map their memory if it is shared."""
     job, model = context.job, context.model
-    peers = context.rendezvous.meet({"parameters": address})
+    peers = context.rendezvous.exchange_addresses({"parameters": address})
     values = initial.values(part)
     if job.transport == "memory" and model.by_rows:
         return SharedRowTransfer(values, job, model.by_rows.rows(job.batch), peers)

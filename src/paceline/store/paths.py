@@ -40,13 +40,13 @@ class RunPaths:
 
     def checkpoints_left(self) -> list[Path]:
         """Those to go on from, the last one first."""
-        from paceline.train.checkpoint import updates_among
+        from paceline.train.checkpoint import checkpoint_updates
 
         try:
             names = [entry.name for entry in self.checkpoints.iterdir()]
         except OSError:
             return []
-        return [self.checkpoint(update) for update in updates_among(names)]
+        return [self.checkpoint(update) for update in checkpoint_updates(names)]
 
     def log(self, name: str) -> Path:
         return self.logs / f"{name}.log"

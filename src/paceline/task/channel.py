@@ -40,7 +40,7 @@ class Channel(Generic[Order]):
     """Implements train.context.Rendezvous. When the pipe closes, the run is over and this process exits at once."""
 
     def __init__(self, stdin: BinaryIO, stdout: BinaryIO, order_type: type[Order]) -> None:
-        self.halted, self.recalled = threading.Event(), threading.Event()
+        self.halted, self.disconnect_requested = threading.Event(), threading.Event()
         self._sender = Sender(stdout)
         self._order = Receiver[Order](stdin, order_type).receive()
         self._receiver = Receiver[ToTask](stdin, ToTask)
@@ -66,7 +66,7 @@ class Channel(Generic[Order]):
             os._exit(EXIT_ORPHANED)
         return self._order
 
-    def meet(self, addresses: dict[str, str]) -> dict[str, dict[str, str]]:
+    def exchange_addresses(self, addresses: dict[str, str]) -> dict[str, dict[str, str]]:
         self._bound_sent = True
         self._send(Bound(addresses))
         self._wait(self._has_peers)
@@ -79,11 +79,11 @@ class Channel(Generic[Order]):
 
     def start_together(self) -> None:
         if not self._bound_sent:
-            self.meet({})
+            self.exchange_addresses({})
         self._send(Ready())
         self._wait(self._may_start)
 
-    def regroup(self, why: str) -> Order:
+    def wait_for_new_job(self, why: str) -> Order:
         self._send(Disconnected(why))
         self._reassigned.wait()
         self._reassigned.clear()
@@ -108,13 +108,13 @@ class Channel(Generic[Order]):
 
     def _wait(self, event: threading.Event) -> None:
         event.wait()
-        if self.recalled.is_set():
+        if self.disconnect_requested.is_set():
             raise PeersGone("the controller asked this task to disconnect before training began")
 
     def _start_again(self, job: bytes) -> None:
         self._order = msgspec.msgpack.decode(job, type=self._order_type)
         self._bound_sent = False
-        for event in (self.recalled, self._has_peers, self._may_start):
+        for event in (self.disconnect_requested, self._has_peers, self._may_start):
             event.clear()
         self._reassigned.set()
 
@@ -138,7 +138,7 @@ class Channel(Generic[Order]):
                         self._reassigned.set()  # Wakes up `regroup`, which then fails: no new peers will come.
                     case Disconnect():
                         # Set the other events as well to wake up `_wait`, which then raises PeersGone.
-                        for event in (self.recalled, self._has_peers, self._may_start):
+                        for event in (self.disconnect_requested, self._has_peers, self._may_start):
                             event.set()
                     case Reassign(job):
                         self._start_again(bytes(job))

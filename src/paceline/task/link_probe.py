@@ -66,7 +66,7 @@ def _measure(channel: "Channel[LinkOrder]") -> LinkRate:
     order = channel.order
     with socket.create_server((order.address, 0)) as listener:
         listener.settimeout(_TIMEOUT_S)
-        peers = channel.meet({"link": f"{order.address}:{listener.getsockname()[1]}"})
+        peers = channel.exchange_addresses({"link": f"{order.address}:{listener.getsockname()[1]}"})
         position = order.ring.index(order.host)
         next_host, previous_host = order.ring[(position + 1) % len(order.ring)], order.ring[position - 1]
         # The first host sends at once; every other host sends when it has received everything from the previous one.

@@ -1,7 +1,7 @@
-"""Checkpoints: all that training goes on from, as one safetensors file that any engine can read.
+"""Checkpoints: the state that training continues from, as one safetensors file that every engine can read.
 
-Values lie under their parameters' names, the optimizer's velocities beside them. The position in the data and the
-state of every random choice follow from the update (see data.batches, train.dropout): they need no place of their own.
+It holds the parameter values by name and the optimizer's velocities. The position in the data and the state of every
+random choice follow from the seed and the update (see data.batches, train.dropout), so they are not stored.
 """
 
 import re
@@ -25,7 +25,7 @@ _NAME = re.compile(r"update-(\d{1,18})\.safetensors")
 
 
 class TrainingState(msgspec.Struct, frozen=True):
-    """Training at one moment."""
+    """Parameters and optimizer state after an update."""
 
     update: int
     values: Parameters
@@ -37,8 +37,8 @@ def file_name(update: int) -> str:
     return f"update-{update}.safetensors"
 
 
-def updates_among(names: Iterable[str]) -> list[int]:
-    """Of which updates there are checkpoints, the last one first."""
+def checkpoint_updates(names: Iterable[str]) -> list[int]:
+    """The updates of the checkpoints among these file names, the latest first."""
     return sorted((int(match[1]) for name in names if (match := _NAME.fullmatch(name))), reverse=True)
 
 
@@ -49,39 +49,41 @@ def encode(state: TrainingState) -> bytes:
 
 
 def update_of(path: Path) -> int:
-    """The update a checkpoint was made at, if it is whole and one of ours; its values are not read."""
-    with _Opened(path) as opened:
-        return opened.update
+    """The update of a checkpoint; StoreError if the file is damaged or not a checkpoint. Its values are not read."""
+    with _CheckpointFile(path) as file:
+        return file.update
 
 
 def read(path: Path, shapes: Sequence[ParameterShape]) -> TrainingState:
-    """A checkpoint of a model with these parameters; StoreError in a line if it is anything else."""
-    with _Opened(path) as opened:
-        values = {shape.name: opened.tensor(shape.name, shape) for shape in shapes}
-        has_velocity = any(name.startswith(_VELOCITY) for name in opened.names)
+    """Read a checkpoint of a model with these parameters; StoreError if the file is anything else."""
+    with _CheckpointFile(path) as file:
+        values = {shape.name: file.tensor(shape.name, shape) for shape in shapes}
+        has_velocity = any(name.startswith(_VELOCITY) for name in file.names)
         prefixed = {shape.name: f"{_VELOCITY}{shape.name}" for shape in shapes} if has_velocity else {}
-        velocity = {shape.name: opened.tensor(prefixed[shape.name], shape) for shape in shapes if prefixed}
-        if extra := opened.names - values.keys() - set(prefixed.values()):
-            raise StoreError(f"{path} is of another model: it has '{min(extra)}', which this one has not")
-        return TrainingState(opened.update, values, velocity)
+        velocity = {shape.name: file.tensor(prefixed[shape.name], shape) for shape in shapes if prefixed}
+        if extra := file.names - values.keys() - set(prefixed.values()):
+            raise StoreError(
+                f"{path} belongs to another model: it has a parameter '{min(extra)}' that this model lacks"
+            )
+        return TrainingState(file.update, values, velocity)
 
 
-class _Opened:
-    """A file that may be anything: every surprise is a StoreError."""
+class _CheckpointFile:
+    """An open checkpoint file. Whatever is wrong with the file becomes a StoreError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def __enter__(self) -> "_Opened":
+    def __enter__(self) -> "_CheckpointFile":
         try:
             opening: Any = safe_open(self._path, framework="numpy")
             self._file = opening.__enter__()
             metadata = self._file.metadata() or {}
             self.names = set(self._file.keys())
         except (SafetensorError, OSError) as error:
-            raise StoreError(f"{self._path} is no checkpoint: {error}") from None
+            raise StoreError(f"{self._path} is not a checkpoint: {error}") from None
         if metadata.get("format") != _FORMAT or not _COUNT.fullmatch(metadata.get("update", "")):
-            raise StoreError(f"{self._path} is no checkpoint to go on from: it does not say which update it is of")
+            raise StoreError(f"{self._path} is not a checkpoint of Paceline: its metadata has no update number")
         self.update = int(metadata["update"])
         return self
 
@@ -90,21 +92,21 @@ class _Opened:
 
     def tensor(self, name: str, shape: ParameterShape) -> Vector:
         if name not in self.names:
-            raise StoreError(f"{self._path} is of another model: it has no '{name}'")
-        found = self._file.get_slice(name)
-        if found.get_dtype() != "F32" or tuple(found.get_shape()) != shape.shape:
+            raise StoreError(f"{self._path} belongs to another model: it has no '{name}'")
+        stored = self._file.get_slice(name)
+        if stored.get_dtype() != "F32" or tuple(stored.get_shape()) != shape.shape:
             raise StoreError(
-                f"{self._path} is of another model: '{name}' is {found.get_dtype()} {found.get_shape()}, "
+                f"{self._path} belongs to another model: '{name}' is {stored.get_dtype()} {stored.get_shape()}, "
                 f"not F32 {list(shape.shape)}"
             )
         tensor: Vector = self._file.get_tensor(name)
         if not np.isfinite(tensor).all():
-            raise StoreError(f"{self._path}: '{name}' has values that are no finite numbers")
+            raise StoreError(f"{self._path}: '{name}' contains NaN or infinite values")
         return tensor
 
 
 class InitialState:
-    """Where a task's training begins: at the seed's first values, or at a checkpoint's."""
+    """The state that training starts from: initial values drawn from the seed, or a checkpoint."""
 
     def __init__(self, context: TaskContext) -> None:
         self._model, self._seed = context.model, context.job.seed
@@ -113,13 +115,13 @@ class InitialState:
         self.update = self._state.update if self._state else 0
 
     def values(self, part: slice | None = None) -> Vector:
-        """Of all parameters as one vector, or of a part of it."""
+        """The values of all parameters as one vector, or a part of it."""
         return self._flat(self._state.values, part) if self._state else self._model.first(self._seed, part)
 
     def velocity(self, part: slice | None = None) -> Vector | None:
-        """Like the values; None where all are zero."""
+        """The velocities, in the same layout as `values`; None if all are zero."""
         return self._flat(self._state.velocity, part) if self._state and self._state.velocity else None
 
     def _flat(self, parameters: Parameters, part: slice | None) -> Vector:
-        whole = np.concatenate([parameters[shape.name].reshape(-1) for shape in self._model.parameters])
-        return whole[part].copy() if part else whole
+        flat = np.concatenate([parameters[shape.name].reshape(-1) for shape in self._model.parameters])
+        return flat[part].copy() if part else flat

@@ -1,4 +1,4 @@
-"""At which updates the chief leaves checkpoints. Pure."""
+"""Decides at which updates the chief writes checkpoints. Pure."""
 
 import math
 
@@ -6,7 +6,7 @@ from paceline.spec.interval import Interval
 
 
 class CheckpointSchedule:
-    """Each is announced an update before, since some strategies must know which state will be asked for."""
+    """Checkpoints are announced one update in advance, because some strategies must prepare a snapshot."""
 
     def __init__(self, every: Interval | None) -> None:
         self._every = every
@@ -14,15 +14,15 @@ class CheckpointSchedule:
         self.announced = False
 
     def announce(self, update: int, seconds: float, *, at_once: bool = False) -> bool:
-        """Whether the next update is one to leave a checkpoint at; it is if that is asked for `at_once`."""
-        counted = update + 1 if self._every and self._every.unit == "updates" else seconds
-        self.announced = at_once or counted >= self._due
+        """Whether a checkpoint is due at the next update; always True with `at_once`."""
+        position = update + 1 if self._every and self._every.unit == "updates" else seconds
+        self.announced = at_once or position >= self._due
         return self.announced
 
-    def made(self, update: int, seconds: float) -> None:
-        """A checkpoint was left, or the training begins, perhaps from one."""
+    def written(self, update: int, seconds: float) -> None:
+        """A checkpoint was written, or training starts."""
         self.announced = False
         if self._every:
             now, step = (update if self._every.unit == "updates" else seconds), self._every.value
-            # Updates are counted from the first, so that runs with and without a break leave the same ones.
+            # Multiples of the interval, so that resumed and uninterrupted runs write checkpoints at the same updates.
             self._due = (now // step + 1) * step if self._every.unit == "updates" else now + step

@@ -1,4 +1,4 @@
-"""What a task knows and whom it can talk to: the one value every engine is given."""
+"""What an engine gets to run a task: the job, the workload, the data, the recorder and the rendezvous."""
 
 import threading
 from typing import Protocol
@@ -15,7 +15,7 @@ from paceline.workloads.workload import Workload
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One task's orders, decided by the plan."""
+    """The assignment of one task: everything that the plan decided about it."""
 
     run: str
     task: str
@@ -24,12 +24,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     servers: int
     address: str
-    """This host's own address: bind here and nowhere else."""
+    """Address of this host; the task binds only to this address."""
     workload: str
     size: str
     data: PreparedData
     examples: int | None
-    """Training examples to use; None is all."""
+    """Number of training examples to use; None: all."""
     engine: str
     strategy: str
     synchronous: bool
@@ -46,20 +46,21 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     threads: int
     trace_every: int | None
     transport: str | None
-    """How tasks pass values, where there is a choice: memory or tcp."""
+    """`memory` or `tcp`: how tasks exchange values; None if the engine offers no choice."""
     record: bool
     secrets: dict[str, str]
-    """Keys made for this run, by purpose; they travel only through the agents' pipes."""
+    """Keys of this run by purpose. They are sent only through the pipes of the agents."""
     backup: int = 0
-    """Workers whose gradients a synchronous update need not wait for."""
+    """Number of slowest workers that a synchronous update does not wait for."""
     restore: str | None = None
-    """The checkpoint to begin from; None: the seed's first values."""
+    """Path of the checkpoint to start from; None: initial values drawn from the seed."""
     first_step: int = 0
-    """This worker's steps before, where they do not follow from the updates: in an asynchronous run."""
+    """Number of steps that this worker has already made. Only used in asynchronous runs: in synchronous runs it equals
+    the number of updates."""
     trained_s: float = 0.0
-    """Seconds of training before this task began."""
+    """Seconds of training before this task started."""
     reassignable: bool = False
-    """Whether this process may go on with other servers when its own are gone."""
+    """Whether this process may get a new job when its servers are lost, instead of being replaced."""
 
     @property
     def is_chief(self) -> bool:
@@ -67,7 +68,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, kw_only=True):
-    """What a task says of itself when it is done. Times are of its own monotonic clock."""
+    """What a task reports when it has finished. Times are of its own monotonic clock."""
 
     steps: int = 0
     started_ns: int = 0
@@ -79,51 +80,51 @@ class Outcome(msgspec.Struct, kw_only=True):
     loss: float | None = None
     accuracy: float | None = None
     auc: float | None = None
-    """Of the final evaluation, by the chief."""
+    """Loss, accuracy and area under the ROC curve of the final evaluation; only the chief reports them."""
     value: float | None = None
-    """What a computation came to that is not training, by the chief."""
+    """Result of a workload that is not training; only the chief reports it."""
     dropped: int = 0
-    """Steps whose gradient came too late for its update."""
+    """Steps whose gradient arrived too late for its update."""
     operations_per_cpu_s: float = 0.0
-    """What one thread of a worker can calculate at best."""
+    """Measured peak speed of one thread of this worker, in operations per second of CPU time."""
     shard_sizes: dict[str, dict[str, int]] = {}
-    """For each server, how many values of which parameters it holds, by the chief."""
+    """Server -> parameter name -> number of its values on that server; only the chief reports it."""
     fetched_bytes: int = 0
-    """Blocks that had to be fetched from other tasks."""
+    """Bytes of matrix blocks fetched from other tasks."""
     reached: str | None = None
-    """The stop rule that ended the run, by the chief."""
+    """The stop rule that ended the run; only the chief reports it."""
     reached_ns: int = 0
     reached_update: int = 0
     diverged: bool = False
 
 
 Peers = dict[str, dict[str, str]]
-"""Where tasks listen, by task and purpose."""
+"""Task -> purpose -> address."""
 
 
 class Rendezvous(Protocol):
-    """How a task finds its peers and starts with them."""
+    """How a task finds its peers and starts together with them."""
 
     halted: threading.Event
-    """Set when the user wants the run to end early, in good order."""
+    """Set when the user asked the run to finish early."""
 
-    recalled: threading.Event
-    """Set when this task is to let go of its peers, to be given others."""
+    disconnect_requested: threading.Event
+    """Set when this task must close its connections to its peers, because it will get a new job."""
 
-    def meet(self, addresses: dict[str, str]) -> Peers:
-        """Tell where this task listens; returns everyone's addresses, by task, once all have told."""
+    def exchange_addresses(self, addresses: dict[str, str]) -> Peers:
+        """Publish the addresses of this task; returns those of all tasks once all have published theirs."""
         ...
 
     def start_together(self) -> None:
-        """Say this task is ready and wait until all are."""
+        """Report that this task is ready and wait until all tasks are."""
         ...
 
-    def regroup(self, why: str) -> Job:
-        """Say that this task is stranded; returns what it is to do instead, once it is told."""
+    def wait_for_new_job(self, why: str) -> Job:
+        """Report that this task has disconnected from its peers; returns its new job."""
         ...
 
     def attach(self, kind: str, name: str, data: bytes) -> None:
-        """Leave a file with the run."""
+        """Store a file with the run."""
         ...
 
 

@@ -1,17 +1,17 @@
-"""Dropout's masks: drawn in NumPy for the examples a worker takes, so that engines and strategies agree on them."""
+"""Dropout masks, drawn in NumPy by the position of each example, so that all engines and strategies use the same."""
 
 import numpy as np
 
 from paceline.data.batches import Array, Share
 from paceline.workloads.model import AnyModel
 
-_WORDS = 4
-"""Philox makes so many 64-bit numbers a turn."""
-_BYTES_A_TURN = 8 * _WORDS
+_WORDS_PER_BLOCK = 4
+"""The Philox generator produces this many 64-bit numbers per counter value."""
+_BYTES_PER_BLOCK = 8 * _WORDS_PER_BLOCK
 
 
 class Masks:
-    """1 where a value is kept, 0 where it is dropped. An example's mask depends on its place in the order alone."""
+    """1 where a value is kept, 0 where it is dropped. A mask depends only on seed, layer and position in the data."""
 
     def __init__(self, model: AnyModel, share: Share) -> None:
         self._layers = tuple(zip(model.mask_sizes, model.dropout_rates, strict=True))
@@ -22,10 +22,10 @@ class Masks:
 
     def _mask(self, layer: int, size: int, rate: float, step: int) -> Array:
         share = self._share
-        turns = -(-size // _BYTES_A_TURN)
+        blocks = -(-size // _BYTES_PER_BLOCK)
         first = (step * share.workers + share.index) * share.batch
         random = np.random.Philox(key=[share.seed, layer])
-        random.advance(first * turns)
-        drawn = random.random_raw(share.batch * turns * _WORDS).view(np.uint8)
-        rows = drawn.reshape(share.batch, turns * _BYTES_A_TURN)[:, :size]
+        random.advance(first * blocks)
+        random_bytes = random.random_raw(share.batch * blocks * _WORDS_PER_BLOCK).view(np.uint8)
+        rows = random_bytes.reshape(share.batch, blocks * _BYTES_PER_BLOCK)[:, :size]
         return (rows >= round(rate * 256)).view(np.uint8)

@@ -1,4 +1,4 @@
-"""What an evaluation says of a model: the same arithmetic for every engine, in NumPy."""
+"""Loss and accuracy of a model on a test set, computed in NumPy so that all engines use the same arithmetic."""
 
 import msgspec
 import numpy as np
@@ -11,13 +11,13 @@ class Evaluation(msgspec.Struct, frozen=True):
     loss: float
     """Mean over the examples."""
     accuracy: float | None = None
-    """None where there is nothing to get right or wrong."""
+    """None if the loss is not one of a classification."""
     auc: float | None = None
-    """Of a choice between two: the chance that a 1 is scored above a 0."""
+    """Area under the ROC curve, for binary classification only."""
 
 
 class EvaluationSums:
-    """Adds up over the pieces of a test set."""
+    """Sums over the batches of a test set."""
 
     def __init__(self, loss: Loss) -> None:
         self._loss = loss
@@ -25,21 +25,21 @@ class EvaluationSums:
         self._scores: list[tuple[Array, Array]] = []
 
     def add(self, outputs: Array, batch: Batch) -> None:
-        y = batch.target
+        labels = batch.target
         match self._loss:
             case "softmax":
-                self._total += float(cross_entropy(outputs, y).sum())
-                self._correct += int((outputs.argmax(1) == y).sum())
+                self._total += float(cross_entropy(outputs, labels).sum())
+                self._correct += int((outputs.argmax(1) == labels).sum())
             case "logistic":
                 scores = outputs.reshape(-1).astype(np.float64)
-                self._total += float((np.logaddexp(0, scores) - scores * y).sum())
-                self._correct += int(((scores > 0) == (y > 0)).sum())
-                self._scores.append((scores, y.copy()))
+                self._total += float((np.logaddexp(0, scores) - scores * labels).sum())
+                self._correct += int(((scores > 0) == (labels > 0)).sum())
+                self._scores.append((scores, labels.copy()))
             case "reconstruction":
                 difference = (outputs - batch.inputs[0]).astype(np.float64)
                 self._total += float(np.square(difference).sum()) / 2
             case "squared":
-                difference = outputs.reshape(y.shape).astype(np.float64) - y
+                difference = outputs.reshape(labels.shape).astype(np.float64) - labels
                 self._total += float(np.square(difference).sum()) / 2
         self._examples += len(outputs)
 
@@ -56,14 +56,17 @@ class EvaluationSums:
         return area_under_curve(scores, labels)
 
 
-def cross_entropy(logits: Array, y: Array) -> Array:
+def cross_entropy(logits: Array, labels: Array) -> Array:
     shifted = logits - logits.max(1, keepdims=True)
-    losses: Array = np.log(np.exp(shifted).sum(1)) - shifted[np.arange(len(y)), y]
+    losses: Array = np.log(np.exp(shifted).sum(1)) - shifted[np.arange(len(labels)), labels]
     return losses
 
 
 def area_under_curve(scores: Array, labels: Array) -> float | None:
-    """From the ranks of the ones; equal scores share theirs. None if there are not both kinds."""
+    """Area under the ROC curve from the ranks of the positive examples. None if all labels are equal.
+
+    Equal scores share their mean rank.
+    """
     ones = int((labels > 0).sum())
     zeros = len(labels) - ones
     if not ones or not zeros:

@@ -1,21 +1,21 @@
-"""How fast this worker can calculate at best: by this, a step's arithmetic is told from what surrounds it."""
+"""Measures the peak speed of arithmetic on this host, to tell the arithmetic of a step from framework overhead."""
 
 import time
 
 import numpy as np
 
-_SIDE = 64  # Products of this size are made by one thread, whatever the library.
+_SIDE = 64  # BLAS libraries use one thread for products of this size.
 _PRODUCTS = 50
 _ROUNDS = 5
 
 
 def operations_per_cpu_s() -> float:
-    """Additions and multiplications in a second of one thread's CPU time, in plain matrix products; takes some ms."""
+    """Additions and multiplications per second of CPU time of one thread, in matrix products. Takes a few ms."""
     a = np.ones((_SIDE, _SIDE), np.float32)
     out = np.empty_like(a)
     best = 0.0
     for _ in range(_ROUNDS):
-        # CPU time: what others take of the core is no part of how fast it is.
+        # CPU time instead of wall time, so that other programs on the core do not count.
         start = time.thread_time()
         for _ in range(_PRODUCTS):
             np.dot(a, a, out=out)

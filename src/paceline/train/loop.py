@@ -18,14 +18,14 @@ from paceline.train.strategy import HasServers, Prefetches, SnapshotsState, Step
 
 
 def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
-    """Step until the run is over; the chief also evaluates, decides when that is, and leaves the parameters."""
+    """Make steps until the run is over. The chief also evaluates, decides when to stop, and stores the parameters."""
     job = context.job
     chief = Chief(context, strategy) if job.is_chief else None
-    batches = Feeder(context)
-    batches.at(job.first_step)  # The first permutation is drawn before the clock starts.
-    speed = operations_per_cpu_s()
+    batches = BatchSource(context)
+    batches.at(job.first_step)  # Draws the first permutation before the clock starts.
+    flops = operations_per_cpu_s()
     context.rendezvous.start_together()
-    outcome = Outcome(started_ns=clock_ns(), operations_per_cpu_s=speed)
+    outcome = Outcome(started_ns=clock_ns(), operations_per_cpu_s=flops)
     updates = strategy.start()
     if updates is not None:
         if chief:
@@ -37,34 +37,34 @@ def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
             context.recorder.drop_step()
     else:
         outcome.steps = job.first_step
-    # Others may still be at a step of theirs, however long it takes.
+    # Marked as busy: other workers may still be in a long step, and this one waits for them.
     with context.recorder.busy(RecordKind.WAIT):
         strategy.finish()
         if chief:
-            chief.conclude(outcome)
+            chief.finish(outcome)
         strategy.close()
     return outcome
 
 
-class Feeder:
-    """This worker's batches, with the masks of dropout if the model has any."""
+class BatchSource:
+    """The batches of this worker, with dropout masks if the model has dropout layers."""
 
     def __init__(self, context: TaskContext) -> None:
         job, model = context.job, context.model
         share = Share(batch=job.batch, workers=job.workers, index=job.index, seed=job.seed)
         self._stream = context.data.stream(share)
         self._masks = Masks(model, share) if model.mask_sizes else None
-        self._ahead: tuple[int, Batch] | None = None
+        self._next_batch: tuple[int, Batch] | None = None
 
     def at(self, step: int) -> Batch:
-        """This step's batch; it is overwritten by the next."""
+        """The batch of a step. The next call overwrites its arrays."""
         return self._draw(step)
 
-    def pair_at(self, step: int) -> tuple[Batch, Batch]:
-        """This step's batch and the next one's, each with arrays of its own."""
-        now = self._ahead[1] if self._ahead and self._ahead[0] == step else _copy(self._draw(step))
-        self._ahead = (step + 1, _copy(self._draw(step + 1)))
-        return now, self._ahead[1]
+    def batch_and_next(self, step: int) -> tuple[Batch, Batch]:
+        """The batches of a step and of the step after it, each with its own arrays."""
+        now = self._next_batch[1] if self._next_batch and self._next_batch[0] == step else _copy(self._draw(step))
+        self._next_batch = (step + 1, _copy(self._draw(step + 1)))
+        return now, self._next_batch[1]
 
     def _draw(self, step: int) -> Batch:
         batch = self._stream.at(step)
@@ -74,18 +74,23 @@ class Feeder:
 
 
 def _steps(
-    context: TaskContext, strategy: WorkerStrategy, batches: Feeder, chief: "Chief | None", outcome: Outcome, first: int
+    context: TaskContext,
+    strategy: WorkerStrategy,
+    batches: BatchSource,
+    chief: "Chief | None",
+    outcome: Outcome,
+    first: int,
 ) -> None:
-    """`first` is the number of the first step to make: those before it are made."""
-    recorder, record, counted = context.recorder, context.recorder.current, context.job.synchronous
-    limit = context.job.update_limit if counted else None
-    ahead = strategy if isinstance(strategy, Prefetches) else None
+    """Make steps from number `first` on, until the run is over."""
+    recorder, record, synchronous = context.recorder, context.recorder.current, context.job.synchronous
+    limit = context.job.update_limit if synchronous else None
+    prefetching = strategy if isinstance(strategy, Prefetches) else None
     record.step = number = outcome.steps = first
     while True:
         record.start_ns = clock_ns()
-        if ahead:
-            batch, upcoming = batches.pair_at(number)
-            ahead.expect(upcoming)
+        if prefetching:
+            batch, next_batch = batches.batch_and_next(number)
+            prefetching.prefetch(next_batch)
         else:
             batch = batches.at(number)
         record.data_end_ns = clock_ns()
@@ -99,42 +104,47 @@ def _steps(
             outcome.dropped += 1
         else:
             return
-        # One who was left behind goes on with the batch of the update that comes next.
+        # With backup workers, one that was left behind continues with the batch of the next update.
         record.step = number = step.update if context.job.backup else number + 1
         outcome.updates, outcome.ended_ns = step.update, end_ns
-        wish = chief.wants_to_stop(step, outcome) if chief else False
-        # A counted limit is known to all workers of a synchronous run: no need to talk about it.
-        if (limit is not None and step.update >= limit) or not step.more or strategy.stop_now(wish, step.update):
+        chief_wants_stop = chief.wants_to_stop(step, outcome) if chief else False
+        # All workers of a synchronous run know the update limit, so it needs no communication.
+        if (
+            (limit is not None and step.update >= limit)
+            or not step.more
+            or strategy.stop_now(chief_wants_stop, step.update)
+        ):
             return
 
 
 class Chief:
-    """What worker 0 does beside stepping."""
+    """What worker 0 does in addition to its steps: evaluation, checkpoints, stop rules, final parameters."""
 
     def __init__(self, context: TaskContext, strategy: WorkerStrategy) -> None:
         self._context, self._strategy = context, strategy
-        self._pieces = _first(context.data.test(), context.job.eval_examples)
+        self._test_batches = _limit_examples(context.data.test(), context.job.eval_examples)
         self._every = context.job.eval_every
         self._next = 0
         self._checkpoints = CheckpointSchedule(context.job.checkpoint_every)
         self._last: tuple[int, Evaluation] | None = None
 
     def begin(self, updates: int) -> None:
-        """Before the first step."""
+        """Called before the first step."""
         if self._every:
             self._next = (updates // self._every + 1) * self._every
-        self._checkpoints.made(updates, self._context.job.trained_s)
+        self._checkpoints.written(updates, self._context.job.trained_s)
         self._announce_checkpoint(updates, self._context.job.trained_s)
 
     def wants_to_stop(self, step: Step, outcome: Outcome) -> bool:
+        """Evaluate and checkpoint if due; whether a stop rule is met, the loss diverged, or the user halted the run."""
         job = self._context.job
         evaluation = None
-        if self._every and self._pieces and step.update >= self._next:
+        if self._every and self._test_batches and step.update >= self._next:
             evaluation = self._evaluate(step.update, final=False)
             self._next = (step.update // self._every + 1) * self._every
         now = clock_ns()
         seconds = job.trained_s + (now - outcome.started_ns) / 1e9
-        left = self._checkpoint_if_due(step.update, seconds)
+        checkpointed = self._checkpoint_if_due(step.update, seconds)
         rule = first_met_rule(
             job.stop,
             update=step.update,
@@ -144,23 +154,23 @@ class Chief:
             accuracy=evaluation.accuracy if evaluation else None,
         )
         if rule:
-            self._reach(rule, outcome, now, step.update)
+            self._set_reached(rule, outcome, now, step.update)
         outcome.diverged = not math.isfinite(step.loss)
-        # A run that is halted goes on for one step, to leave what it can be resumed from.
-        return rule is not None or outcome.diverged or (left and self._context.rendezvous.halted.is_set())
+        # A halted run makes one more step, so that it can store a checkpoint to resume from.
+        return rule is not None or outcome.diverged or (checkpointed and self._context.rendezvous.halted.is_set())
 
-    def conclude(self, outcome: Outcome) -> None:
-        """Final evaluation and parameters, after every worker's last update."""
+    def finish(self, outcome: Outcome) -> None:
+        """Final evaluation and parameters, after the last update of every worker."""
         job = self._context.job
-        if self._pieces:
+        if self._test_batches:
             evaluation = self._evaluate(outcome.updates, final=True)
             outcome.loss, outcome.accuracy, outcome.auc = evaluation.loss, evaluation.accuracy, evaluation.auc
             outcome.diverged = outcome.diverged or not math.isfinite(evaluation.loss)
         limit = limiting_rule(job.stop, job.updates_per_epoch)
         cut_short = outcome.diverged or self._context.rendezvous.halted.is_set()
         if outcome.reached is None and limit and not job.synchronous and not cut_short:
-            # In an asynchronous run the limit may be reached by another worker's update.
-            self._reach(limit[1], outcome, outcome.ended_ns, limit[0])
+            # In an asynchronous run another worker's update may reach the limit.
+            self._set_reached(limit[1], outcome, outcome.ended_ns, limit[0])
         if isinstance(self._strategy, HasServers):
             outcome.shard_sizes = self._strategy.shard_sizes()
         if self._context.model.parameters:
@@ -168,12 +178,12 @@ class Chief:
             self._context.rendezvous.attach("checkpoint", "final.safetensors", save(parameters))
 
     def _checkpoint_if_due(self, update: int, seconds: float) -> bool:
-        """Whether one was left."""
+        """Whether a checkpoint was written."""
         due = self._checkpoints.announced
         if due:
             with self._context.recorder.checkpoint():
                 self._checkpoint(update)
-            self._checkpoints.made(update, seconds)
+            self._checkpoints.written(update, seconds)
         self._announce_checkpoint(update, seconds)
         return due
 
@@ -183,7 +193,7 @@ class Chief:
             self._strategy.snapshot_next_update()
 
     def _checkpoint(self, update: int) -> None:
-        """Everything to go on from, as a file of the run; nothing if there is nothing."""
+        """Store a checkpoint with the run, if the model has parameters."""
         if self._context.model.parameters:
             state = self._strategy.state(update)
             self._context.rendezvous.attach("checkpoint", file_name(state.update), encode(state))
@@ -194,13 +204,13 @@ class Chief:
             evaluation = self._last[1]
         else:
             with self._context.recorder.busy(RecordKind.EVAL):
-                evaluation = evaluate(self._strategy, self._context.model.loss, self._pieces)
+                evaluation = evaluate(self._strategy, self._context.model.loss, self._test_batches)
         self._last = (update, evaluation)
         accuracy = math.nan if evaluation.accuracy is None else evaluation.accuracy
         self._context.recorder.evaluation(start, update, evaluation.loss, accuracy, final=final)
         return evaluation
 
-    def _reach(self, rule: StopRule, outcome: Outcome, now_ns: int, update: int) -> None:
+    def _set_reached(self, rule: StopRule, outcome: Outcome, now_ns: int, update: int) -> None:
         outcome.reached, outcome.reached_ns, outcome.reached_update = str(rule), now_ns, update
 
 
@@ -208,13 +218,13 @@ def _copy(batch: Batch) -> Batch:
     return Batch(tuple(array.copy() for array in batch.inputs), batch.target.copy())
 
 
-def _first(pieces: list[Batch], examples: int | None) -> list[Batch]:
-    """Of a test set, so many examples; all if no number is given."""
+def _limit_examples(batches: list[Batch], examples: int | None) -> list[Batch]:
+    """The first `examples` examples of a test set; all if None."""
     if examples is None:
-        return pieces
-    kept, left = [], examples
-    for piece in pieces:
-        if left > 0:
-            kept.append(Batch(tuple(array[:left] for array in piece.inputs), piece.target[:left]))
-            left -= len(kept[-1].target)
-    return kept
+        return batches
+    selected, remaining = [], examples
+    for batch in batches:
+        if remaining > 0:
+            selected.append(Batch(tuple(array[:remaining] for array in batch.inputs), batch.target[:remaining]))
+            remaining -= len(selected[-1].target)
+    return selected

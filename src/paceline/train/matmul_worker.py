@@ -1,8 +1,9 @@
-"""A worker's side of a product of block matrices, as far as engines do not differ. A step is the whole product.
+"""A worker of a block matrix product: the part that is the same in every engine. One step computes the whole product.
 
-fetch the partners that lie elsewhere   pull
-multiply, and take the traces           compute
-add them up over all workers            push
+Phases of a step:
+  pull     fetch the blocks that other workers hold
+  compute  multiply pairs of blocks and take the traces
+  push     sum the traces over all workers
 """
 
 from collections.abc import Sequence
@@ -18,32 +19,32 @@ from paceline.workloads.parameters import Parameters
 
 
 class MatmulWorker:
-    """Plays the part of a strategy in the loop; an engine gives it the methods that raise here."""
+    """Acts as a strategy in the training loop. Engines implement the methods that raise NotImplementedError here."""
 
     def __init__(self, context: TaskContext, product: BlockMatmul) -> None:
         job = context.job
         self._job, self._recorder, self._product = job, context.recorder, product
         self._pairs = product.pairs_of(job.index, job.workers)
-        self._away = [pair for pair in self._pairs if self._home(*pair) != job.index]
-        # Known to all alike: a worker that needs nothing may still hold what another needs.
-        self._something_moves = product.placement == "scattered" and job.workers > 1
-        self._agreement = StopConsensus(self._broadcast, job.eval_every)
+        self._remote_pairs = [pair for pair in self._pairs if self._owner_of_partner(*pair) != job.index]
+        # The same for all workers: one that needs no block may hold blocks that others need.
+        self._any_transfer = product.placement == "scattered" and job.workers > 1
+        self._stop_consensus = StopConsensus(self._broadcast, job.eval_every)
         self._updates = 0
         self.fetched_bytes = 0
         self.trace: float | None = None
 
-    # ---- to be given by each engine ----
+    # ---- implemented by each engine ----
 
     def _fetch(self) -> None:
-        """Get the partners that lie elsewhere, however often they were fetched before."""
+        """Fetch the blocks that other workers hold; they are fetched again in every step."""
         raise NotImplementedError
 
     def _multiply(self) -> float:
-        """The sum of the traces of this worker's products."""
+        """The sum of the traces of this worker's block products."""
         raise NotImplementedError
 
-    def _add_up(self, numbers: Sequence[float]) -> list[float]:
-        """Two numbers' sums over all workers. Called by all of two or more; none returns before all have called."""
+    def _all_sum(self, numbers: Sequence[float]) -> list[float]:
+        """Sum each number over all workers. Only called with two or more workers; also acts as a barrier."""
         raise NotImplementedError
 
     def close(self) -> None:
@@ -55,25 +56,25 @@ class MatmulWorker:
         return self._updates
 
     def step(self, batch: Batch) -> Step:
-        if self._something_moves:
+        if self._any_transfer:
             with self._recorder.pull:
                 self._fetch()
-            self.fetched_bytes += len(self._away) * self._product.block_bytes
+            self.fetched_bytes += len(self._remote_pairs) * self._product.block_bytes
         with self._recorder.compute:
-            mine = self._multiply()
+            own_trace = self._multiply()
         with self._recorder.push:
-            self.trace, _ = self._total([mine, 0.0])
+            self.trace, _ = self._sum_over_workers([own_trace, 0.0])
         self._updates += 1
         return Step(self.trace, self._updates)
 
-    def stop_now(self, mine: bool, update: int) -> bool:
-        return self._agreement.stop_now(mine, update)
+    def stop_now(self, own_trace: bool, update: int) -> bool:
+        return self._stop_consensus.stop_now(own_trace, update)
 
     def finish(self) -> None:
         pass
 
     def predictor(self) -> Predictor:
-        raise NotImplementedError("a product predicts nothing")
+        raise NotImplementedError("a matrix product has no predictions")
 
     def parameters(self) -> Parameters:
         return {}
@@ -84,27 +85,27 @@ class MatmulWorker:
     # ---- for the engines ----
 
     def _warm_up(self) -> None:
-        """Everything once before the clock starts. The sum comes first: after it, all have their blocks in place."""
-        self._total([0.0, 0.0])
-        if self._something_moves:
+        """Do everything once before the clock starts. The sum comes first, as a barrier: then all blocks exist."""
+        self._sum_over_workers([0.0, 0.0])
+        if self._any_transfer:
             self._fetch()
         self._multiply()
 
-    def _home(self, i: int, j: int) -> int:
+    def _owner_of_partner(self, i: int, j: int) -> int:
         return self._product.partner_owner(i, j, self._job.workers)
 
     def _broadcast(self, first: int, second: int) -> tuple[int, int]:
-        """A sum in which only the chief's part is not zero."""
+        """A broadcast by summation: only the chief contributes values other than zero."""
         with self._recorder.wait:
-            told = self._total([first, second] if self._job.is_chief else [0, 0])
-        return int(told[0]), int(told[1])
+            sums = self._sum_over_workers([first, second] if self._job.is_chief else [0, 0])
+        return int(sums[0]), int(sums[1])
 
-    def _total(self, numbers: Sequence[float]) -> list[float]:
-        return self._add_up(numbers) if self._job.workers > 1 else list(numbers)
+    def _sum_over_workers(self, numbers: Sequence[float]) -> list[float]:
+        return self._all_sum(numbers) if self._job.workers > 1 else list(numbers)
 
 
-def compute(context: TaskContext, worker: MatmulWorker) -> Outcome:
-    """The whole run of a worker, and what it came to."""
+def run_matmul(context: TaskContext, worker: MatmulWorker) -> Outcome:
+    """Run a worker until the end; the chief's outcome has the trace as `value`."""
     outcome = train(context, worker)
     outcome.fetched_bytes = worker.fetched_bytes
     if context.job.is_chief:

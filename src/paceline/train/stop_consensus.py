@@ -1,16 +1,16 @@
-"""How workers without a server agree to stop: the chief broadcasts its wish now and then.
+"""How workers without a parameter server agree to stop: the chief broadcasts its decision from time to time.
 
-All workers must broadcast at the same updates. These are the updates at which the chief evaluates, which
-everyone knows, and others some time apart, which the chief announces in the broadcast before.
+All workers must take part in a broadcast at the same update. These are the updates at which the chief evaluates, which
+every worker knows, and updates about 0.2 s apart, each of which the chief announces in the broadcast before.
 """
 
 from collections.abc import Callable
 
 from paceline.recording.recorder import clock_ns
 
-_SECONDS_BETWEEN = 0.2
+_BROADCAST_EVERY_S = 0.2
 Broadcast = Callable[[int, int], tuple[int, int]]
-"""Takes the chief's two numbers (ignored from others) and gives them to everyone."""
+"""Broadcasts two numbers from the chief to all workers; the arguments of other workers are ignored."""
 
 
 class StopConsensus:
@@ -20,17 +20,17 @@ class StopConsensus:
         self._next = 1
         self._last_update, self._last_ns = 0, clock_ns()
 
-    def stop_now(self, mine: bool, update: int) -> bool:
+    def stop_now(self, chief_wants_stop: bool, update: int) -> bool:
         if update < self._next and not (self._eval_every and update % self._eval_every == 0):
             return False
-        stop, self._next = self._broadcast(int(mine), self._propose(update))
+        stop, self._next = self._broadcast(int(chief_wants_stop), self._next_broadcast(update))
         return bool(stop)
 
-    def _propose(self, update: int) -> int:
-        """The update that will come about 0.2 s from now, at the pace since the last broadcast."""
+    def _next_broadcast(self, update: int) -> int:
+        """The update that is about _BROADCAST_EVERY_S ahead, at the throughput since the last broadcast."""
         now = clock_ns()
         steps, elapsed = update - self._last_update, (now - self._last_ns) / 1e9
         self._last_update, self._last_ns = update, now
-        ahead = int(_SECONDS_BETWEEN * steps / elapsed) if elapsed > 0 else 1
-        # At most double the known stretch: a slow-down must not make the chief deaf for long.
-        return update + max(1, min(ahead, 2 * steps))
+        steps_ahead = int(_BROADCAST_EVERY_S * steps / elapsed) if elapsed > 0 else 1
+        # At most twice the last distance: after a slow-down, the next broadcast must not be far away.
+        return update + max(1, min(steps_ahead, 2 * steps))

@@ -1,4 +1,4 @@
-"""The contract of a strategy: one worker's side of how gradients become updates, in some engine."""
+"""The contract that every strategy implements in every engine: the worker's part of turning gradients into updates."""
 
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
@@ -12,60 +12,63 @@ from paceline.workloads.model import Loss
 from paceline.workloads.parameters import Parameters
 
 Predictor = Callable[..., Array]
-"""A model's outputs from a batch's inputs; dropout is off."""
+"""Computes the outputs of the model from the inputs of a batch, without dropout."""
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What a step gave."""
+    """The result of one step."""
 
     loss: float
     """Mean over this worker's batch, before the update."""
     update: int
-    """Global updates so far, this one included."""
+    """Number of global updates so far, including this one."""
     staleness: int = -1
-    """Updates by others between this worker's pull and its push; -1 where it cannot be."""
+    """Updates by other workers between this worker's pull and its push; -1 in synchronous strategies."""
     more: bool = True
-    """False: the run is over and there is no next step."""
+    """Whether there is a next step. False: the run is over."""
     applied: bool = True
-    """False: the gradient was not used and the step does not count. It came too late for its update, or, if there
-    is no next step, for the run."""
+    """Whether the gradient was used. False: it arrived too late for its update or after the end of the run, so the
+    step does not count."""
 
 
 class WorkerStrategy(Protocol):
-    """One worker of one strategy. Records its own phases; the loop around it does the rest."""
+    """One worker of a strategy. It records the phases of its steps; the training loop does the rest."""
 
     def start(self) -> int | None:
-        """Right after the barrier: get what the first step needs. The updates so far; None if no step is left."""
+        """Called right after the barrier: fetch what the first step needs.
+
+        Returns the number of updates so far; None if there is no step left to make.
+        """
         ...
 
     def step(self, batch: Batch) -> Step: ...
 
-    def stop_now(self, mine: bool, update: int) -> bool:
-        """Whether the run ends after this update. `mine` is the chief's wish; all workers answer alike."""
+    def stop_now(self, chief_wants_stop: bool, update: int) -> bool:
+        """Whether the run ends after this update; all workers return the same. Only the chief's argument counts."""
         ...
 
     def finish(self) -> None:
-        """After the last step: the chief comes back with the final parameters."""
+        """Called after the last step. In the chief, it returns once the final parameters are available."""
         ...
 
     def predictor(self) -> Predictor:
-        """The model under the parameters as they are now."""
+        """The model with its current parameters."""
         ...
 
     def parameters(self) -> Parameters: ...
 
     def state(self, update: int) -> TrainingState:
-        """All that training goes on from, as of this update; where others do not wait, perhaps of a later one."""
+        """The state for a checkpoint as of `update`; in asynchronous strategies possibly of a later update."""
         ...
 
     def close(self) -> None: ...
 
 
 class SingleWorker:
-    """What a worker without others has nothing to do for."""
+    """The methods that need no communication when there is only one worker."""
 
-    def stop_now(self, mine: bool, update: int) -> bool:
-        return mine
+    def stop_now(self, chief_wants_stop: bool, update: int) -> bool:
+        return chief_wants_stop
 
     def finish(self) -> None:
         pass
@@ -76,33 +79,34 @@ class SingleWorker:
 
 @runtime_checkable
 class Prefetches(Protocol):
-    """A strategy that can use what it knows of the next batch."""
+    """A strategy that can make use of the next batch before its step."""
 
-    def expect(self, upcoming: Batch) -> None:
-        """Before each step: the batch of the step after it."""
+    def prefetch(self, upcoming: Batch) -> None:
+        """Called before each step with the batch of the following step."""
         ...
 
 
 @runtime_checkable
 class SnapshotsState(Protocol):
-    """A strategy that must know beforehand of which update the state will be asked for."""
+    """A strategy that must be told in advance at which update a checkpoint will be taken."""
 
     def snapshot_next_update(self) -> None:
-        """Announce that `state` will be requested for the next update."""
+        """A checkpoint will be taken at the next update."""
         ...
 
 
 @runtime_checkable
 class HasServers(Protocol):
-    """A strategy whose parameters lie on servers."""
+    """A strategy whose parameters are on parameter servers."""
 
     def shard_sizes(self) -> dict[str, dict[str, int]]:
-        """For each server, how many values of which parameters it holds."""
+        """Server -> parameter name -> number of its values on that server."""
         ...
 
 
-def evaluate(strategy: WorkerStrategy, loss: Loss, pieces: list[Batch]) -> Evaluation:
-    predict, tally = strategy.predictor(), EvaluationSums(loss)
-    for piece in pieces:
-        tally.add(predict(*piece.inputs), piece)
-    return tally.evaluation()
+def evaluate(strategy: WorkerStrategy, loss: Loss, batches: list[Batch]) -> Evaluation:
+    """Loss and accuracy of the current parameters over a test set."""
+    predict, sums = strategy.predictor(), EvaluationSums(loss)
+    for batch in batches:
+        sums.add(predict(*batch.inputs), batch)
+    return sums.evaluation()

@@ -1,4 +1,4 @@
-"""What is the same of a user's own model in every engine: its feeds are those of its data."""
+"""The part of a user's own model that is the same in every engine: its inputs have the shapes of the user's data."""
 
 from functools import cached_property
 
@@ -9,7 +9,7 @@ from paceline.workloads.parameters import ParameterShape, Vector
 
 
 class UserModel:
-    """A model that an engine makes by a user's function."""
+    """A model that an engine builds with the user's function."""
 
     mask_sizes: tuple[int, ...] = ()
     dropout_rates: tuple[float, ...] = ()
@@ -44,7 +44,7 @@ class UserModel:
 
     @cached_property
     def example(self) -> Batch:
-        """The task's first batch, for its shapes."""
+        """The first batch of the task; only its shapes are used."""
         job = self._context.job
         share = Share(batch=job.batch, workers=job.workers, index=job.index, seed=job.seed)
         return self._context.data.stream(share).at(0)

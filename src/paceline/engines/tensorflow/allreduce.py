@@ -59,8 +59,8 @@ class AllReduce:
         self._updates += 1
         return Step(value, self._updates)
 
-    def stop_now(self, mine: bool, update: int) -> bool:
-        return self._agreement.stop_now(mine, update)
+    def stop_now(self, chief_wants_stop: bool, update: int) -> bool:
+        return self._agreement.stop_now(chief_wants_stop, update)
 
     def finish(self) -> None:
         pass

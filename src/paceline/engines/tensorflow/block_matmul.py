@@ -62,7 +62,7 @@ class BlockMatmulWorker(MatmulWorker):
     def _multiply(self) -> float:
         return float(self._run_multiply())
 
-    def _add_up(self, numbers: Sequence[float]) -> list[float]:
+    def _all_sum(self, numbers: Sequence[float]) -> list[float]:
         return self._run_sum(numbers).tolist()
 
     # ---- how it is made ----
@@ -72,8 +72,11 @@ class BlockMatmulWorker(MatmulWorker):
         job, product = self._job, self._product
         held = product.partners_of(job.index, job.workers)
         left = {(i, j): self._variable("A", i, j, job.index) for i, j in self._pairs}
-        right = {(i, j): self._variable("B", j, i, self._home(i, j)) for i, j in dict.fromkeys([*self._pairs, *held])}
-        arrived = {(i, j): self._variable("arrived", j, i, job.index) for i, j in self._away}
+        right = {
+            (i, j): self._variable("B", j, i, self._owner_of_partner(i, j))
+            for i, j in dict.fromkeys([*self._pairs, *held])
+        }
+        arrived = {(i, j): self._variable("arrived", j, i, job.index) for i, j in self._remote_pairs}
         with tf.name_scope("pull"):
             self._fetched = tf.group(*(copy.assign(self._read(right, pair)).op for pair, copy in arrived.items()))
         with self._on(job.index), tf.name_scope("compute"):
@@ -100,7 +103,7 @@ class BlockMatmulWorker(MatmulWorker):
             )
 
     def _read(self, variables: dict[tuple[int, int], Any], pair: tuple[int, int]) -> Any:
-        with self._on(self._home(*pair)):
+        with self._on(self._owner_of_partner(*pair)):
             return variables[pair].read_value()
 
     def _build_sum(self) -> None:

@@ -34,7 +34,7 @@ def meet(context: TaskContext) -> Mapping[str, list[str]]:
     """Everyone's address by job; this task's port is free for the framework to bind when it returns."""
     job = context.job
     holder = held_port(job.address)
-    addresses = context.rendezvous.meet({_ADDRESS: f"{job.address}:{holder.getsockname()[1]}"})
+    addresses = context.rendezvous.exchange_addresses({_ADDRESS: f"{job.address}:{holder.getsockname()[1]}"})
     holder.close()
     jobs = {"worker": [addresses[f"w{number}"][_ADDRESS] for number in range(job.workers)]}
     if job.servers:

@@ -88,10 +88,10 @@ class ParameterServerWorker:
             record.fused_start_ns, record.fused_end_ns = start, clock_ns()
         return self._outcome(fetched)
 
-    def stop_now(self, mine: bool, update: int) -> bool:
-        if mine:
+    def stop_now(self, chief_wants_stop: bool, update: int) -> bool:
+        if chief_wants_stop:
             self._session.run(self._stop)
-        return mine
+        return chief_wants_stop
 
     def finish(self) -> None:
         with self._recorder.wait:

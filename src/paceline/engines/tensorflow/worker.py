@@ -10,7 +10,7 @@ from paceline.engines.tensorflow.single import Single
 from paceline.engines.tensorflow.user_model import with_model
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.loop import train
-from paceline.train.matmul_worker import compute
+from paceline.train.matmul_worker import run_matmul
 from paceline.train.strategy import WorkerStrategy
 
 _WORKERS: dict[str, Callable[[TaskContext], WorkerStrategy]] = {
@@ -24,5 +24,5 @@ _WORKERS: dict[str, Callable[[TaskContext], WorkerStrategy]] = {
 def run(context: TaskContext) -> Outcome:
     context = with_model(context)
     if context.workload.blocks:
-        return compute(context, BlockMatmulWorker(context, context.workload.blocks))
+        return run_matmul(context, BlockMatmulWorker(context, context.workload.blocks))
     return train(context, _WORKERS[context.job.strategy](context))

@@ -21,7 +21,7 @@ class BlockMatmulWorker(MatmulWorker):
             (i, j): torch.from_numpy(product.block("B", j, i, job.seed))
             for i, j in product.partners_of(job.index, job.workers)
         }
-        self._arriving = {pair: torch.empty(product.side, product.side) for pair in self._away}
+        self._arriving = {pair: torch.empty(product.side, product.side) for pair in self._remote_pairs}
         self._leaving = {pair: held[pair] for pair in held if self._owner(pair) != job.index}
         self._factors = [
             (torch.from_numpy(product.block("A", *pair, job.seed)), held.get(pair, self._arriving.get(pair)))
@@ -37,7 +37,8 @@ class BlockMatmulWorker(MatmulWorker):
     def _fetch(self) -> None:
         # None of these blocks, and each is known by its number: whatever the order, nobody waits for a turn.
         moving = [
-            dist.irecv(block, self._home(*pair), tag=self._number(pair)) for pair, block in self._arriving.items()
+            dist.irecv(block, self._owner_of_partner(*pair), tag=self._number(pair))
+            for pair, block in self._arriving.items()
         ]
         moving += [
             dist.isend(block, self._owner(pair), tag=self._number(pair)) for pair, block in self._leaving.items()
@@ -52,7 +53,7 @@ class BlockMatmulWorker(MatmulWorker):
             traces += self._result.diagonal().sum(dtype=torch.float64)
         return traces.item()
 
-    def _add_up(self, numbers: Sequence[float]) -> list[float]:
+    def _all_sum(self, numbers: Sequence[float]) -> list[float]:
         sums = torch.tensor(numbers, dtype=torch.float64)
         dist.all_reduce(sums)
         return sums.tolist()

@@ -23,7 +23,7 @@ def join(context: TaskContext, addresses: Mapping[str, str] = MappingProxyType({
     os.environ["GLOO_SOCKET_IFNAME"] = _interface_of(job.address)
     listener = listening_socket(job.address) if job.is_chief else None
     own = {"store": f"{job.address}:{listener.getsockname()[1]}"} if listener else {}
-    peers = context.rendezvous.meet({**own, **addresses})
+    peers = context.rendezvous.exchange_addresses({**own, **addresses})
     host, port = peers["w0"]["store"].rsplit(":", 1)
     store = dist.TCPStore(
         host,

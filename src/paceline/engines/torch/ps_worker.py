@@ -24,7 +24,7 @@ class ParameterServerWorker:
         job, model = context.job, context.model
         self._job, self._recorder, self._shapes = job, context.recorder, model.parameters
         self._transfer = WorkerTransfer(job, model.size)
-        peers = context.rendezvous.meet(self._transfer.address)
+        peers = context.rendezvous.exchange_addresses(self._transfer.address)
         self._transfer.map_peers(peers)
         self._network = Network(model, self._transfer.values)
         self._connections = ServerConnections(context, peers)
@@ -74,10 +74,10 @@ class ParameterServerWorker:
             all(reply.applied for reply in replies),
         )
 
-    def stop_now(self, mine: bool, update: int) -> bool:
-        if mine:
+    def stop_now(self, chief_wants_stop: bool, update: int) -> bool:
+        if chief_wants_stop:
             self._request_all(Op.STOP)
-        return mine
+        return chief_wants_stop
 
     def finish(self) -> None:
         if self._job.is_chief:

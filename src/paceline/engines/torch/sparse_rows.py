@@ -116,7 +116,7 @@ class RowsWorker:
         rows = self._model.indices(blank.inputs[0])
         self._model.differentiate(np.zeros(rows.size, np.float32), blank)
         buffers = WorkerRowBuffers(job.servers, model.by_rows.rows(job.batch), shared=job.transport == "memory")
-        peers = context.rendezvous.meet({SEGMENT: buffers.path} if buffers.path else {})
+        peers = context.rendezvous.exchange_addresses({SEGMENT: buffers.path} if buffers.path else {})
         self._connections = ServerConnections(context, peers)
         self._client = RowClient(self._connections, buffers, model.size)
         self._rows: Vector | None = None
@@ -131,7 +131,7 @@ class RowsWorker:
         updates = self._client.start(replies)
         return updates if all(reply.permit for reply in replies) else None
 
-    def expect(self, upcoming: Batch) -> None:
+    def prefetch(self, upcoming: Batch) -> None:
         self._upcoming = upcoming
 
     def step(self, batch: Batch) -> Step:
@@ -156,11 +156,11 @@ class RowsWorker:
         staleness = max(reply.staleness for reply in replies)
         return Step(loss, replies[0].update, staleness, all(reply.permit for reply in replies), replies[0].applied)
 
-    def stop_now(self, mine: bool, update: int) -> bool:
-        if mine:
+    def stop_now(self, chief_wants_stop: bool, update: int) -> bool:
+        if chief_wants_stop:
             for connection in self._connections:
                 connection.request(Request(Op.STOP))
-        return mine
+        return chief_wants_stop
 
     def finish(self) -> None:
         if self._job.is_chief:

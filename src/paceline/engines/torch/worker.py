@@ -14,7 +14,7 @@ from paceline.engines.torch.user_model import with_model
 from paceline.errors import PeersGone
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.loop import train
-from paceline.train.matmul_worker import compute
+from paceline.train.matmul_worker import run_matmul
 from paceline.train.strategy import WorkerStrategy
 
 _WORKERS: dict[str, Callable[[TaskContext], WorkerStrategy]] = {
@@ -36,7 +36,7 @@ def run(context: TaskContext) -> Outcome:
     torch.set_num_interop_threads(1)
     context = with_model(context)
     if context.workload.blocks:
-        return compute(context, BlockMatmulWorker(context, context.workload.blocks))
+        return run_matmul(context, BlockMatmulWorker(context, context.workload.blocks))
     while True:
         strategy = None
         try:
@@ -49,7 +49,7 @@ def run(context: TaskContext) -> Outcome:
         if isinstance(strategy, ParameterServerWorker | RowsWorker):
             strategy.abandon()
         # What took long to load is kept; all else is made anew, as in a process that begins now.
-        context = msgspec.structs.replace(context, job=context.rendezvous.regroup(why))
+        context = msgspec.structs.replace(context, job=context.rendezvous.wait_for_new_job(why))
 
 
 def _strategy(context: TaskContext) -> WorkerStrategy:

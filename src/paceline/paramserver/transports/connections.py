@@ -19,7 +19,9 @@ class ServerConnections(list[ServerConnection]):
         self._sockets: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         try:
             for name in (f"ps{number}" for number in range(context.job.servers)):
-                self.append(self._connect(name, peers[name]["parameters"], context.job, context.rendezvous.recalled))
+                self.append(
+                    self._connect(name, peers[name]["parameters"], context.job, context.rendezvous.disconnect_requested)
+                )
         except PeersGone:
             self.abandon()
             raise
