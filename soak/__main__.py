@@ -19,7 +19,7 @@ from typing import Any
 
 from paceline.errors import HostError
 from paceline.hosts.base import HostRequest
-from paceline.hosts.registry import HOSTS
+from paceline.hosts.registry import host_provider
 from paceline.store.events import EndedEvent
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
@@ -137,7 +137,7 @@ def _wait_for_cleanup(runs: Path) -> None:
 
 def _has_netns() -> bool:
     try:
-        HOSTS["netns"].check([HostRequest(name="h1")])
+        host_provider("netns").check([HostRequest(name="h1")])
     except HostError as error:
         print(f"netns hosts are not available, only local hosts are used: {error}")
         return False

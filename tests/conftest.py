@@ -9,7 +9,7 @@ from hypothesis import settings
 import paceline
 from paceline.errors import HostError
 from paceline.hosts.base import HostRequest
-from paceline.hosts.registry import HOSTS
+from paceline.hosts.registry import host_provider
 from paceline.store.result import Result
 from support import fault_table, slow_tests
 from support.live_run import RunOne
@@ -22,7 +22,7 @@ settings.load_profile("no-deadline")
 def reason_without_netns() -> str | None:
     """Why netns hosts do not work on this machine; None if they do."""
     try:
-        HOSTS["netns"].check([HostRequest(name="h1", link_bits_s=10**9, cpus=0.5)])
+        host_provider("netns").check([HostRequest(name="h1", link_bits_s=10**9, cpus=0.5)])
     except HostError as error:
         return str(error)
     return None

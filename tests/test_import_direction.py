@@ -5,8 +5,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "paceline"
 STAGES = [
-    "errors", "units", "entry_points", "strategies", "spec", "plan", "data", "workloads", "layers", "messages",
-    "recording", "train", "paramserver", "engines", "agent", "task", "hosts", "store", "present", "analyze",
+    "errors", "units", "versions", "entry_points", "strategies", "spec", "plan", "data", "workloads", "layers",
+    "messages", "recording", "train", "paramserver", "engines", "agent", "task", "hosts", "store", "present", "analyze",
     "recipes", "control", "metrics", "terminal", "report", "pipeline", "api", "cli", "__main__",
 ]  # fmt: skip
 FRAMEWORKS = {"torch", "tensorflow", "keras"}

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,9 @@ from paceline.control.run_controller import StateListener, execute, host_request
 from paceline.control.run_state import RunState
 from paceline.data import registry as datasets
 from paceline.data.dataset import PreparedData
-from paceline.engines.registry import ENGINES
+from paceline.engines.registry import engine_plugins, engines
 from paceline.errors import PlanError, StoreError
-from paceline.hosts.registry import HOSTS
+from paceline.hosts.registry import host_plugins, host_provider
 from paceline.plan.catalog import Catalog, EngineFacts, HostKindFacts, WorkloadFacts
 from paceline.plan.place import RunPlan, place
 from paceline.spec.experiment import Experiment
@@ -39,7 +38,8 @@ from paceline.store.result import Result
 from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
 from paceline.strategies.descriptor import Strategy
-from paceline.strategies.registry import strategies
+from paceline.strategies.registry import strategies, strategy_plugins
+from paceline.versions import installed_version
 from paceline.workloads.model import CLASSIFICATION_LOSSES
 from paceline.workloads.operations import training_operations
 from paceline.workloads.registry import WORKLOADS, sizes_of, workload
@@ -81,7 +81,7 @@ def plan(experiment: Experiment) -> list[RunPlan]:
     choices = catalog({spec.workload for spec in specs})
     plans = [place(spec, choices) for spec in specs]
     for run_plan in plans:
-        HOSTS[run_plan.spec.hosts].check(host_requests(run_plan))
+        host_provider(run_plan.spec.hosts).check(host_requests(run_plan))
     if not plans:
         raise PlanError("the experiment has no runs: give at least one value for each option")
     return plans
@@ -148,36 +148,61 @@ def resume(paths: RunPaths, view: RunView, on_message: OnMessage = _ignore_messa
 def catalog(workload_names: Iterable[str] = ()) -> Catalog:
     """The engines, workloads and kinds of hosts of this machine, and those of `workload_names` that are users' own."""
     own = {name: sizes_of(name) for name in workload_names if is_user_workload(name)}
+    workloads = {**WORKLOADS, **own}
     return Catalog(
-        engines={
-            name: EngineFacts(
-                strategies=engine.strategies,
-                installed=engine.installed,
-                install_hint=f"pip install 'paceline[{name}]'",
-                shares_memory=engine.shares_memory,
-                drops_late=engine.drops_late,
-            )
-            for name, engine in ENGINES.items()
-        },
+        engines=_engine_facts(),
         workloads={
-            name: {
-                size: WorkloadFacts(
-                    train_examples=one.train_examples,
-                    engines=one.engines or frozenset(ENGINES),
-                    has_accuracy=one.trained_for in CLASSIFICATION_LOSSES,
-                    has_test=bool(one.dataset or one.data or one.test),
-                    fixed_examples=one.dataset is None,
-                    takes_momentum=not (one.model and one.model.by_rows),
-                    trains=one.blocks is None,
-                    refused=one.refused,
-                )
-                for size, one in sizes.items()
-            }
-            for name, sizes in {**WORKLOADS, **own}.items()
+            name: {size: _workload_facts(workload) for size, workload in sizes.items()}
+            for name, sizes in workloads.items()
         },
         strategies=strategies(),
-        hosts={name: HostKindFacts(shares_memory=kind.shares_memory and _LINUX) for name, kind in HOSTS.items()},
+        hosts=_host_facts(),
+        broken_engines=engine_plugins().reasons,
+        broken_strategies=strategy_plugins().reasons,
+        broken_hosts=host_plugins().reasons,
     )
+
+
+def _engine_facts() -> dict[str, EngineFacts]:
+    return {
+        name: EngineFacts(
+            strategies=engine.strategies,
+            installed=engine.installed,
+            install_hint=engine.install_hint,
+            shares_memory=engine.shares_memory,
+            drops_late_gradients=engine.drops_late_gradients,
+        )
+        for name, engine in engines().items()
+    }
+
+
+def _workload_facts(workload: Workload) -> WorkloadFacts:
+    return WorkloadFacts(
+        train_examples=workload.train_examples,
+        engines=frozenset(name for name, engine in engines().items() if engine.can_run(workload)),
+        has_accuracy=workload.trained_for in CLASSIFICATION_LOSSES,
+        has_test=bool(workload.dataset or workload.data or workload.test),
+        fixed_examples=workload.dataset is None,
+        takes_momentum=not (workload.model and workload.model.by_rows),
+        trains=workload.blocks is None,
+        refused=workload.refused,
+    )
+
+
+def _host_facts() -> dict[str, HostKindFacts]:
+    return {
+        name: HostKindFacts(
+            argument=kind.argument,
+            needs=kind.needs,
+            shares_one_machine=kind.shares_one_machine,
+            # Tasks find each other's memory through /proc, which only Linux has.
+            shares_memory=kind.shares_memory and _LINUX,
+            has_links=kind.has_links,
+            limits=frozenset(kind.limits),
+            faults=frozenset(kind.faults),
+        )
+        for name, kind in host_plugins().found.items()
+    }
 
 
 def _prepare_data(plans: Iterable[RunPlan], on_message: OnMessage) -> dict[tuple[str, str | None], PreparedData]:
@@ -234,7 +259,7 @@ def _make_run(
         if start.run:
             writer.event("incident", what=f"resumed from update {start.update} of {start.run}", taints=True)
         try:
-            end = execute(run_plan, HOSTS[run_plan.spec.hosts], data, writer, listener, interrupts, start)
+            end = execute(run_plan, host_provider(run_plan.spec.hosts), data, writer, listener, interrupts, start)
         except BaseException as error:
             writer.event("ended", status="failed", reason=f"{type(error).__name__}: {error}")
             raise
@@ -283,7 +308,7 @@ def header_of(run_plan: RunPlan, data: PreparedData, start: ResumePoint, *, cloc
         data=data.source,
         resumed=start if start.run else None,
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions={"paceline": version("paceline"), run_plan.spec.engine: engine.version},
+        versions={"paceline": installed_version(["paceline"]), run_plan.spec.engine: engine.version},
         clock_zero_ns=clock_zero_ns,
     )
 

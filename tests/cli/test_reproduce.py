@@ -7,9 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 import paceline
+from paceline.analyze.machines import Machine, Machines, machines_of
 from paceline.cli.main import run_command
 from paceline.recipes.notes import machine_notes
-from paceline.recipes.observe import machine_cores, observe
+from paceline.recipes.observe import observe
 from paceline.recipes.recipe import recipes
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
@@ -76,7 +77,7 @@ def test_every_column_of_every_recipe_is_measured(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     (result,) = paceline.run("logreg", strategy="ps-async", stop="steps=60", runs=str(runs))
     stored = StoredRun(RunPaths(runs / result.run))
-    assert machine_cores(stored) >= 1
+    assert machines_of(stored).total_cores >= 1
     for recipe in recipes().values():
         fields = {key.field for key in recipe.keys} | {column.field for column in recipe.columns}
         records = observe(result, stored, recipe.per)
@@ -88,10 +89,11 @@ def test_background_load_and_failed_runs_are_noted(tmp_path: Path) -> None:
     (good,) = paceline.run("logreg", stop="steps=20", runs=str(tmp_path / "runs"))
     idle = replace(good, other_cores_mean=0.0)
     bad = replace(good, run="logreg-2", other_cores_mean=1.5, status="failed", reason="made up")
-    assert machine_notes([idle], 2) == [
+    two_cores = [Machines(by_host={"h1": Machine(cores=2, memory_mb=1e3)}, shared=True)]
+    assert machine_notes([idle], two_cores) == [
         f"Measured here: 1 run, engine torch, local hosts on a machine with 2 cores, data {good.data}."
     ]
-    _, busy, failed = machine_notes([idle, bad], 2)
+    _, busy, failed = machine_notes([idle, bad], two_cores)
     assert busy == "Background load: up to 1.50 cores; measure again on an idle machine."
     assert failed == "logreg-2 failed and is excluded: made up."
 

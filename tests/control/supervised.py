@@ -2,15 +2,17 @@
 
 from paceline.control import events as events
 from paceline.control.supervisor import Supervisor
+from paceline.plan.layout import parse
 from paceline.train.context import Outcome
 
-TASKS = {"ps0": "h1", "w0": "h1", "w1": "h2"}
-HOSTS = ("h1", "h2")
+_LAYOUT = parse("pw w")
+PLACES, HOSTS = _LAYOUT.places(), _LAYOUT.hosts
+TASKS = {place.task: place.host for place in PLACES}
 FAIL = events.RestartPolicy()
 
 
 def started(policy: events.RestartPolicy = FAIL) -> Supervisor:
-    supervisor = Supervisor(HOSTS, TASKS, 0.0, policy=policy)
+    supervisor = Supervisor(HOSTS, PLACES, 0.0, policy=policy)
     for host in HOSTS:
         supervisor.handle(events.AgentJoined(host), 1.0)
     return supervisor

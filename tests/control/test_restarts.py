@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from control.supervised import HOSTS, TASKS, done, end_of, training
+from control.supervised import HOSTS, PLACES, TASKS, done, end_of, training
 from paceline.control import events as events
 from paceline.control.supervisor import STARTUP_DEADLINE_S, Supervisor
 
@@ -157,7 +157,7 @@ def test_what_a_restart_cannot_help_is_not_restarted() -> None:
             told += supervisor.handle(events.TaskExited(task, -9), 6.1)
         assert end_of(told) is not None
         assert not any(isinstance(one, events.StartTasks) for one in told)
-    supervisor = Supervisor(HOSTS, TASKS, 0.0, policy=RESTART_ALL)  # Not even begun.
+    supervisor = Supervisor(HOSTS, PLACES, 0.0, policy=RESTART_ALL)  # Not even begun.
     for host in HOSTS:
         supervisor.handle(events.AgentJoined(host), 1.0)
     supervisor.handle(events.TaskExited("w0", 1), 2.0)

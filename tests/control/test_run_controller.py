@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from paceline.analyze.load import load_result
@@ -213,8 +214,9 @@ def test_a_run_without_progress_fails_after_all_stacks_were_written(
 
 def test_a_fault_is_caused_once_the_barrier_is_open_and_recorded(tmp_path: Path) -> None:
     texts = ["cut h2 for 0.001s at 0s", "kill w1 at 0.5s"]
-    (spec,) = expand(experiment({"workload": "logreg", "strategy": "ps-sync", "layout": "pw w w", "fault": texts}))
-    plan = place(spec, catalog())
+    asked = {"workload": "logreg", "strategy": "ps-sync", "layout": "pw w w", "fault": texts, "hosts": "netns"}
+    (spec,) = expand(experiment(asked))
+    plan = msgspec.structs.replace(place(spec, catalog()), has_links=False)  # Scripted hosts have none to measure.
     writer = RunWriter(tmp_path / "runs", "test", plan)
     hosts = FakeHosts(
         {"ps0": serve_until_halted, "w0": serve_until_halted, "w1": serve_until_halted, "w2": serve_until_halted}

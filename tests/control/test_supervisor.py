@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from control.supervised import HOSTS, TASKS, done, end_of, started, training
+from control.supervised import HOSTS, PLACES, TASKS, done, end_of, started, training
 from paceline.control import events as events
 from paceline.control.supervisor import HALT_DEADLINE_S, STARTUP_DEADLINE_S, Supervisor
 
 
 def test_tasks_start_when_all_agents_are_there() -> None:
-    supervisor = Supervisor(HOSTS, TASKS, 0.0)
+    supervisor = Supervisor(HOSTS, PLACES, 0.0)
     assert supervisor.handle(events.AgentJoined("h1"), 1.0) == []
     assert supervisor.handle(events.AgentJoined("h2"), 1.0) == [events.StartTasks(("ps0", "w0", "w1"))]
 
@@ -102,7 +102,7 @@ def test_a_stuck_task_fails_the_run_in_the_words_it_was_found_with() -> None:
 
 def test_a_stuck_task_that_may_rejoin_is_killed_and_comes_back() -> None:
     policy = events.RestartPolicy(rejoin=frozenset({"w1"}), max_restarts=1)
-    supervisor = Supervisor(HOSTS, TASKS, 0.0, policy=policy)
+    supervisor = Supervisor(HOSTS, PLACES, 0.0, policy=policy)
     for host in HOSTS:
         supervisor.handle(events.AgentJoined(host), 1.0)
     for task in TASKS:
@@ -171,7 +171,7 @@ def test_ctrl_c_that_is_not_heard_kills_within_its_deadline() -> None:
 
 
 def test_ctrl_c_before_anything_runs_ends_at_once() -> None:
-    assert Supervisor(HOSTS, TASKS, 0.0).handle(events.Interrupted(), 0.1) == [
+    assert Supervisor(HOSTS, PLACES, 0.0).handle(events.Interrupted(), 0.1) == [
         events.End("aborted", "interrupted by the user")
     ]
 
@@ -194,7 +194,7 @@ _event = st.one_of(
 @settings(max_examples=1000)
 @given(st.lists(st.tuples(_event, st.floats(0.01, 2.0)), max_size=40), st.booleans())
 def test_any_order_of_events_ends_the_run_exactly_once(script: list[tuple[events.Event, float]], late: bool) -> None:
-    supervisor, now, ends = (training() if late else Supervisor(HOSTS, TASKS, 0.0)), 5.0, 0
+    supervisor, now, ends = (training() if late else Supervisor(HOSTS, PLACES, 0.0)), 5.0, 0
     for event, pause in script:
         now += pause
         ends += end_of(supervisor.handle(event, now)) is not None

@@ -191,8 +191,8 @@ class FaultyHosts(FakeHosts):
         self._output = output
 
     @contextmanager
-    def open(self, token: str, wanted: Sequence[HostRequest]) -> Iterator[list[Host]]:
-        with super().open(token, wanted) as hosts:
+    def open(self, token: str, requests: Sequence[HostRequest]) -> Iterator[list[Host]]:
+        with super().open(token, requests) as hosts:
             yield [FaultyHost(host, self._output) if host.name == "h1" else host for host in hosts]
 
 

@@ -23,11 +23,13 @@ from paceline.workloads.registry import workload
 LOGREG = workload("logreg")
 VALUES = 7_850
 """How many parameters logreg has."""
-SERVER_KEYS, WORKER_KEYS = new_keys()
+_KEYS = new_keys()
+SERVER_KEYS, WORKER_KEYS = _KEYS["ps"], _KEYS["w"]
 JOB = Job(
     run="test", task="ps0", role="ps", index=0, workers=1, servers=1, address="127.0.0.1", workload="logreg",
     size="", examples=None, momentum=0.0, transport="tcp",
     data=PreparedData(paths=("", "", "", ""), source="", synthetic=True), engine="torch", strategy="ps-async",
+    entry_point="paceline.engines.torch.server:serve",
     synchronous=False, batch=10, seed=1, lr=0.5, stop=(), update_limit=None, updates_per_epoch=1, eval_every=None,
     eval_examples=None, checkpoint_every=None,
     threads=1, trace_every=None, record=True, secrets=SERVER_KEYS,

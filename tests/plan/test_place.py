@@ -27,7 +27,13 @@ CATALOG = Catalog(
         },
     },
     strategies=strategies(),
-    hosts={"local": HostKindFacts(shares_memory=True), "netns": HostKindFacts()},
+    hosts={
+        "local": HostKindFacts(shares_one_machine=True, shares_memory=True),
+        "netns": HostKindFacts(limits=frozenset({"link", "latency", "cpus"}), faults=frozenset({"cut"}), needs="root"),
+        "files": HostKindFacts(argument="FILE", limits=frozenset({"cpus"})),
+    },
+    broken_engines={"rusty": "ImportError: no module named rust"},
+    broken_hosts={"foggy": "ImportError: no module named fog"},
 )
 
 
@@ -48,6 +54,10 @@ def test_stop_rules_of_loss_make_evaluations_periodic() -> None:
     assert make_plan(stop="loss=0.35", eval_every=7).eval_every == 7
 
 
+def test_argument_of_the_hosts_stays_in_the_spec() -> None:
+    assert make_plan(hosts="files:a/b:c").spec.hosts == "files:a/b:c"
+
+
 def test_default_layout_is_one_worker_or_a_cluster_of_two() -> None:
     assert str(make_plan().layout) == "w"
     assert str(make_plan(strategy="ps-async").layout) == "pw w"
@@ -59,6 +69,15 @@ def test_default_layout_is_one_worker_or_a_cluster_of_two() -> None:
     [
         ({"workload": "logrge"}, "did you mean logreg"),
         ({"engine": "torhc"}, "did you mean torch"),
+        ({"engine": "rusty"}, "engine rusty cannot be loaded: ImportError: no module named rust"),
+        ({"hosts": "foggy"}, "hosts foggy cannot be loaded: ImportError: no module named fog"),
+        ({"hosts": "lcoal"}, "did you mean local"),
+        ({"hosts": "local:x"}, "hosts local takes no argument: write --hosts local instead of --hosts local:x"),
+        ({"link": "1gbit"}, r"--link is not supported on hosts local: use --hosts netns \(root\)$"),
+        ({"cpus": "0.5"}, r"--cpus .* use --hosts netns \(root\) or --hosts files:FILE$"),
+        ({"latency": "1ms", "hosts": "files:a"}, "--latency is not supported on hosts files: use --hosts netns"),
+        ({"fault": "cut h1 for 1s at 1s"}, "fault 'cut h1 .*' is not supported on hosts local: use --hosts netns"),
+        ({"fault": "slow h1 to 0.5 cpus at 1s"}, "is not supported on hosts local: leave it out"),
         ({"strategy": "ps-asynch"}, "did you mean ps-async"),
         ({"hosts": "netsn"}, "did you mean netns"),
         ({"engine": "absent"}, "pip install it"),

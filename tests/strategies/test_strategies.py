@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from paceline.engines.registry import ENGINES
+from paceline.engines.registry import engines
 from paceline.strategies.descriptor import Strategy
 from paceline.strategies.registry import strategies
 
@@ -14,7 +14,7 @@ def test_the_strategies_are_found_by_entry_points() -> None:
 
 
 def test_every_engine_has_only_strategies_that_are_described() -> None:
-    for engine in ENGINES.values():
+    for engine in engines().values():
         assert engine.strategies <= set(strategies())
 
 

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from paceline.hosts.base import AgentPipes, Condition, Host, HostRequest
+from paceline.hosts.base import AgentPipes, Condition, Host, HostProvider, HostRequest
 from paceline.messages import (
     Attached,
     Bound,
@@ -156,13 +156,8 @@ class FakeAgent:
                 self._tasks[name].exit(-number)
 
 
-class FakeHosts:
+class FakeHosts(HostProvider):
     """A kind of hosts that starts no processes."""
-
-    summary = "no processes at all; for tests"
-    shares_one_machine = True
-    shares_memory = False
-    has_links = False
 
     def __init__(self, scripts: dict[str, TaskScript] | None = None, stacks: dict[str, str] | None = None) -> None:
         """`scripts` are what tasks do and `stacks` what they report on DumpStacks, both by task name."""
@@ -170,9 +165,9 @@ class FakeHosts:
         self.changes: list[tuple[str, Condition]] = []
         """The conditions applied to hosts, in order."""
 
-    def check(self, wanted: Sequence[HostRequest]) -> None:
+    def check(self, requests: Sequence[HostRequest]) -> None:
         """Accept every request."""
 
     @contextmanager
-    def open(self, token: str, wanted: Sequence[HostRequest]) -> Iterator[list[Host]]:
-        yield [FakeHost(request.name, self._scripts, self._stacks, self.changes) for request in wanted]
+    def open(self, token: str, requests: Sequence[HostRequest]) -> Iterator[list[Host]]:
+        yield [FakeHost(request.name, self._scripts, self._stacks, self.changes) for request in requests]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import paceline
-from paceline.engines.registry import ENGINES
+from paceline.engines.registry import engines
 from paceline.store.result import Result
 from paceline.strategies.registry import strategies
 from paceline.workloads.registry import WORKLOADS, workload
@@ -35,7 +35,7 @@ def combinations() -> list[Any]:
     parameters = []
     for sizes in WORKLOADS.values():
         for item in (item for item in sizes.values() if item.model):
-            for engine in ENGINES:
+            for engine in engines():
                 for strategy, descriptor in strategies().items():
                     if not descriptor.reason_against(item.refused):
                         combination = (item.title, engine, strategy)
@@ -67,7 +67,7 @@ def test_a_workload_trains_with_engine_and_strategy(tmp_path: Path, title: str, 
     assert (result.final.accuracy is None) == (name == "autoencoder")
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", engines())
 @pytest.mark.parametrize(("strategy", "layout"), [("ps-sync", "pw w"), ("allreduce", "w w")])
 def test_lenet_on_two_workers_gives_the_loss_of_one_worker(
     tmp_path: Path, engine: str, strategy: str, layout: str
@@ -134,7 +134,7 @@ def test_allreduce_through_memory_and_gloo_gives_the_same_loss(tmp_path: Path) -
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", engines())
 def test_sparse_regression_on_two_workers_gives_the_loss_of_one_worker(tmp_path: Path, engine: str) -> None:
     together = train(
         tmp_path, "sparse-logreg", engine=engine, strategy="ps-sync", layout="pw pw", batch=25, stop="steps=40",
@@ -155,7 +155,7 @@ def test_a_reduced_training_set_is_repeated_in_every_epoch(tmp_path: Path) -> No
     assert 0.5 < result.final.accuracy < 0.85
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", engines())
 @pytest.mark.parametrize(("title", "steps"), [("lenet", 100), ("alexnet:cifar", 10)])
 def test_reading_examples_takes_less_than_5_percent_of_a_step(
     tmp_path: Path, title: str, steps: int, engine: str

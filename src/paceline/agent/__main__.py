@@ -5,6 +5,7 @@ It speaks framed messages on stdin and stdout, and ends with all its tasks when 
 
 import argparse
 import os
+import platform
 import sys
 import threading
 import time
@@ -33,6 +34,7 @@ from paceline.messages import (
     TaskStarted,
     ToAgent,
 )
+from paceline.versions import installed_version
 
 
 class Agent:
@@ -46,18 +48,30 @@ class Agent:
         self._sampling: threading.Thread | None = None
         self._lease = Lease()
 
-    def send_hello(self) -> None:
-        memory = psutil.virtual_memory().total
-        self._to_controller.send(Hello(self._host, os.getpid(), os.cpu_count() or 1, memory, self._network))
+    def send_hello(self, distributions: tuple[str, ...]) -> None:
+        self._to_controller.send(
+            Hello(
+                host=self._host,
+                pid=os.getpid(),
+                cores=os.cpu_count() or 1,
+                memory_bytes=psutil.virtual_memory().total,
+                network=self._network,
+                python=platform.python_version(),
+                paceline=installed_version(["paceline"]),
+                engine=installed_version(distributions) if distributions else None,
+                free_disk_bytes=psutil.disk_usage(str(self._spool)).free,
+            )
+        )
 
     def handle(self, message: ToAgent) -> None:
         self._lease.renew()
         match message:
             case Ping(sequence):
                 self._to_controller.send(Pong(sequence, time.monotonic_ns()))
-            case Setup(spool, sample_hz, lease_s):
+            case Setup(spool, sample_hz, lease_s, distributions):
                 self._spool = Path(spool)
                 self._spool.mkdir(parents=True, exist_ok=True)
+                self.send_hello(distributions)
                 self._sampling = threading.Thread(
                     target=self._sample_host, args=(sample_hz,), name="sampling", daemon=True
                 )
@@ -136,7 +150,6 @@ def main() -> None:
     from_controller = Receiver[ToAgent](sys.stdin.buffer, ToAgent)
     code = 0
     try:
-        agent.send_hello()
         while (message := from_controller.receive()) is not None:
             agent.handle(message)
     except Exception:

@@ -22,15 +22,26 @@ def host_results(
     ]
 
 
-def other_cores(samples: pl.DataFrame, *, start_s: float, end_s: float) -> float:
-    """Average number of cores used by other programs, on the machine that all hosts share."""
-    # The load of the machine is read from one host's samples: always the first, so that the result is reproducible.
+def other_cores(samples: pl.DataFrame, *, start_s: float, end_s: float, shared: bool) -> dict[str, float]:
+    """By host, the average number of cores of its machine that other programs used.
+
+    `shared`: all hosts are on one machine, so that the number is the same for all of them.
+    """
     grouped = samples.sort("host", "t_s").group_by("host", maintain_order=True)
-    by_host = [_between(host_samples, start_s, end_s) for _, host_samples in grouped]
-    if not by_host or len(by_host[0]) < 2:
-        return 0.0
-    busy = sum(_Rate(by_host[0], pl.col("cores_busy_s").list.get(i)).mean for i in range(_core_count(by_host[0])))
-    return max(0.0, busy - sum(_Rate(host_samples, pl.col("cpu_s")).mean for host_samples in by_host))
+    by_host = {str(host): _between(host_samples, start_s, end_s) for (host,), host_samples in grouped}
+    tasks = {host: _Rate(host_samples, pl.col("cpu_s")).mean for host, host_samples in by_host.items()}
+    if not shared:
+        return {host: max(0.0, _busy_cores(host_samples) - tasks[host]) for host, host_samples in by_host.items()}
+    # The load of the machine is read from one host's samples: always the first, so that the result is reproducible.
+    first = next(iter(by_host.values()), samples)
+    others = max(0.0, _busy_cores(first) - sum(tasks.values())) if len(first) >= 2 else 0.0
+    return dict.fromkeys(by_host, others)
+
+
+def _busy_cores(samples: pl.DataFrame) -> float:
+    """Average number of cores of the machine that were busy, whatever they ran."""
+    cores = range(_core_count(samples))
+    return sum(_Rate(samples, pl.col("cores_busy_s").list.get(core)).mean for core in cores)
 
 
 def _between(samples: pl.DataFrame, start_s: float, end_s: float) -> pl.DataFrame:

@@ -9,8 +9,10 @@ from paceline.analyze.bottleneck.collect_facts import collect_facts
 from paceline.analyze.bottleneck.judge import judge
 from paceline.analyze.bottleneck.remedies import asked_of
 from paceline.analyze.hosts import host_results, other_cores
+from paceline.analyze.machines import Machines, machines_of
 from paceline.analyze.phases import phases_by_worker, staleness_by_worker
 from paceline.analyze.recovery import recoveries
+from paceline.plan.roles import CHIEF
 from paceline.spec.experiment import RunSpec
 from paceline.store.events import EndedEvent, FinishedEvent, IncidentEvent, JoinedEvent, LinkEvent
 from paceline.store.header import ResumePoint, RunHeader, spec_fields
@@ -25,8 +27,6 @@ _MACHINE_SCOPE = {
     "network": "the machine's, shared by all hosts",
     "disk": "the host's tasks",
 }
-CHIEF = "w0"
-"""The worker that evaluates."""
 _HOST_SCOPE = {**_MACHINE_SCOPE, "network": "the host's own interfaces"}
 
 
@@ -39,7 +39,9 @@ def summarize(run: StoredRun) -> Result:
     training = _Training(run, outcomes, steps)
     before = _before(header)
     workers = _workers(run, outcomes, before)
+    machines = machines_of(run)
     hosts = _hosts(run, training)
+    others = _other_cores(run, training, machines)
     chief = outcomes.get(CHIEF)
     status, reason = _status(run)
     made = sum(worker.steps for worker in workers)
@@ -85,7 +87,8 @@ def summarize(run: StoredRun) -> Result:
         synchronous=synchronous,
         single_worker=header.strategy.single_worker,
         one_machine=header.host_kind.shares_one_machine,
-        other_cores_mean=round(_other_cores(run, training), 3),
+        other_cores_mean=round(machines.total(others), 3),
+        other_cores_by_host={host: round(cores, 3) for host, cores in others.items()},
         traceback=(run.first("failed") or {}).get("traceback") if is_user_workload(spec.workload) else None,
         traced_steps=len(steps.filter(pl.col("traced"))),
         faults=recoveries(
@@ -203,7 +206,8 @@ def _hosts(run: StoredRun, training: _Training) -> list[HostResult]:
     scopes = {
         event.host: _MACHINE_SCOPE if event.network == "machine" else _HOST_SCOPE for event in run.all(JoinedEvent)
     }
-    hosts = sorted(tasks, key=lambda name: int(name[1:]))
+    # The limits are listed in the order of the layout; the places begin with the servers.
+    hosts = sorted(tasks, key=[*run.header.limits, *tasks].index)
     found = host_results(
         run.samples,
         start_s=training.start_s,
@@ -230,6 +234,7 @@ def _link(run: StoredRun, host: str) -> Link | None:
 
 
 def _verdict(run: StoredRun, workers: list[WorkerResult], hosts: list[HostResult], training: _Training) -> Verdict:
+    machines = machines_of(run)
     facts = collect_facts(
         run,
         workers,
@@ -237,13 +242,15 @@ def _verdict(run: StoredRun, workers: list[WorkerResult], hosts: list[HostResult
         start_s=training.start_s,
         end_s=training.end_s,
         total_s=_total(run),
-        other_cores=_other_cores(run, training),
+        machines=machines,
+        other_cores=_other_cores(run, training, machines),
     )
     return judge(facts, asked_of(run.header))
 
 
-def _other_cores(run: StoredRun, training: _Training) -> float:
-    return other_cores(run.samples, start_s=training.start_s, end_s=training.end_s)
+def _other_cores(run: StoredRun, training: _Training, machines: Machines) -> dict[str, float]:
+    """By host, the cores of its machine that other programs used."""
+    return other_cores(run.samples, start_s=training.start_s, end_s=training.end_s, shared=machines.shared)
 
 
 def _total(run: StoredRun) -> float:

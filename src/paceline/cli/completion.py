@@ -68,9 +68,9 @@ def _current_shell(option: str) -> str:
 
 
 def engines(incomplete: str) -> list[str]:
-    from paceline.engines.registry import ENGINES
+    from paceline.engines import registry
 
-    return _listed(incomplete, ENGINES)
+    return _listed(incomplete, registry.engines())
 
 
 def strategies(incomplete: str) -> list[str]:
@@ -87,9 +87,9 @@ def layouts(incomplete: str) -> list[str]:
 
 
 def hosts(incomplete: str) -> list[str]:
-    from paceline.hosts.registry import HOSTS
+    from paceline.hosts.registry import host_kinds
 
-    return _listed(incomplete, HOSTS)
+    return _listed(incomplete, host_kinds())
 
 
 def workloads(incomplete: str) -> list[str]:

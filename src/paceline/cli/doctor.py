@@ -1,14 +1,16 @@
-"""paceline doctor: what works here, and what is left over from a crash."""
+"""paceline doctor: which engines, hosts and data sets work on this machine, and what crashed runs left behind."""
 
-from typing import Annotated
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-_REACH = (
-    "TensorFlow's servers listen on every interface, gloo's (torch allreduce) on the host's own address, and both let\n"
-    "  anyone in. On `local` that is this machine: train where nobody untrusted can reach it, or use netns.\n"
-    "  The torch parameter server listens on the host's own address and admits only the run's key; on `local`, nowhere."
-)
+if TYPE_CHECKING:
+    from paceline.hosts.base import HostProvider
+
+Line = Callable[[bool, str, str], None]
+"""Prints whether something works, its name, and details."""
 
 
 def doctor(
@@ -20,9 +22,9 @@ def doctor(
 
     from paceline.cli.console import output
     from paceline.data.registry import presence
-    from paceline.engines.registry import ENGINES
+    from paceline.engines.registry import engine_plugins
     from paceline.hosts.capabilities import capabilities
-    from paceline.hosts.netns import leftovers
+    from paceline.hosts.registry import host_plugins
 
     say = output().print
 
@@ -31,20 +33,43 @@ def doctor(
         say(f"{mark}  [bold]{name:<18}[/] ", end="")
         say(detail, markup=False, soft_wrap=True)
 
+    engines, hosts = engine_plugins(), host_plugins()
     line(True, "python", f"{platform.python_version()} on {platform.system()}, {os.cpu_count()} cores")
-    for name, engine in ENGINES.items():
-        line(engine.installed, f"engine {name}", engine.version or f"not installed: pip install 'paceline[{name}]'")
+    for name, engine in engines.found.items():
+        line(engine.installed, f"engine {name}", engine.version or f"not installed: {engine.install_hint}")
     for ability in capabilities():
         line(ability.works, ability.name, ability.detail)
+    for kind, plugins in (("engine", engines), ("hosts", hosts)):
+        for broken in plugins.broken:
+            line(False, f"{kind} {broken.name}", f"not used, from package {broken.distribution}: {broken.reason}")
     for name, (works, detail) in presence().items():
         line(works, f"data {name}", detail)
-    left = leftovers.find()
-    if left and clean:
-        for removed in leftovers.clean(left):
-            line(True, "cleaned", removed)
-    for one in leftovers.find():
-        line(False, "cleanup", f"left over: {one}; remove it with paceline doctor --clean")
-    if not left:
-        line(True, "cleanup", "nothing left over")
-    say(f"\nnote  {_REACH}", markup=False)
+    _leftovers(line, clean=clean)
+    notes = [f"{name}: {engine.listens}" for name, engine in engines.found.items() if engine.listens]
+    say("\nWhat listens during a run: start it only where nobody untrusted can reach these addresses.", markup=False)
+    for note in notes:
+        say(f"  {note}", markup=False, soft_wrap=True)
     return 0
+
+
+def _leftovers(line: Line, *, clean: bool) -> None:
+    """List what crashed runs left on this machine, or remove it."""
+    removed = [text for provider in _providers() for text in provider.clean()] if clean else []
+    for text in removed:
+        line(True, "cleaned", text)
+    left = [text for provider in _providers() for text in provider.leftovers()]
+    for text in left:
+        line(False, "cleanup", f"left over: {text}; remove it with paceline doctor --clean")
+    if not left and not removed:
+        line(True, "cleanup", "nothing left over")
+
+
+def _providers() -> "Iterator[HostProvider]":
+    """Of every kind of hosts that needs no argument: only such hosts leave something on this machine."""
+    from paceline.errors import HostError
+    from paceline.hosts.registry import host_kinds
+
+    for kind in host_kinds().values():
+        with suppress(HostError):  # A kind that does not work here is listed as such, and has left nothing.
+            if kind.argument is None:
+                yield kind.open_provider()

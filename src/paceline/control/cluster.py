@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from paceline.hosts.base import AgentPipes, Host
 from paceline.messages import FrameError, FromAgent, Ping, Pong, Receiver, Sender, Setup, ToAgent
@@ -115,14 +116,14 @@ class AgentConnection:
 
 
 class Cluster:
-    def __init__(self, hosts: Sequence[Host], logs: Path, spool: Path, sample_hz: float, lease_s: float = 0.0) -> None:
-        """`lease_s`: agents end themselves after this long without a message from the controller; 0: never."""
+    def __init__(self, hosts: Sequence[Host], logs: Path, spool: Path, setup: Setup) -> None:
+        """Start an agent on each host. `setup` is sent to each, with a folder of its own below `spool`."""
         self.inbox: queue.Queue[Received | AgentClosed] = queue.Queue()
         self._agents: dict[str, AgentConnection] = {}
         try:
             for host in hosts:
                 self._agents[host.name] = AgentConnection(host, logs / f"agent-{host.name}.log", self.inbox)
-                self._agents[host.name].send(Setup(str(spool / host.name), sample_hz, lease_s))
+                self._agents[host.name].send(replace(setup, spool=str(spool / host.name)))
         except BaseException:
             self.close()
             raise

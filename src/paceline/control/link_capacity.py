@@ -53,7 +53,7 @@ def capacities(plan: RunPlan, hosts: Sequence[Host], runs: Path, scratch: Path) 
 def measure(hosts: Sequence[Host], scratch: Path) -> Capacities:
     """Each host in turn sends to the next one. The rate received is what the sender can send and the receiver take."""
     scratch.mkdir(parents=True, exist_ok=True)
-    cluster = Cluster(hosts, scratch, scratch.absolute(), sample_hz=0)
+    cluster = Cluster(hosts, scratch, scratch.absolute(), messages.Setup("", sample_hz=0))
     try:
         rates = _rates(cluster, hosts)
     finally:

@@ -5,7 +5,7 @@ The supervisor decides; the loop here turns messages into events and carries out
 
 import secrets
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -23,9 +23,11 @@ from paceline.control.run_state import RunState
 from paceline.control.supervisor import STARTUP_DEADLINE_S, Supervisor
 from paceline.control.validate_message import invalid_reason
 from paceline.data.dataset import PreparedData
-from paceline.engines.registry import ENGINES
-from paceline.hosts.base import Host, HostKind, HostRequest
+from paceline.engines.registry import engines
+from paceline.hosts.base import Host, HostProvider, HostRequest
+from paceline.plan.hosts import HOST_FAULTS
 from paceline.plan.place import RunPlan
+from paceline.plan.roles import CHIEF
 from paceline.spec.interval import Interval
 from paceline.store.header import ResumePoint
 from paceline.store.journal import ClockOffset, TaskAdded
@@ -46,11 +48,11 @@ def restart_policy(plan: RunPlan) -> events.RestartPolicy:
         return events.RestartPolicy()
     restart_requested = spec.on_failure == "restart"
     workers_can_rejoin = (
-        plan.servers and ENGINES[spec.engine].workers_rejoin and (restart_requested or not plan.strategy.synchronous)
+        plan.servers and engines()[spec.engine].workers_rejoin and (restart_requested or not plan.strategy.synchronous)
     )
     workers = frozenset(place.task for place in plan.workers) if workers_can_rejoin else frozenset()
     # All workers read the parameter values in the chief's shared memory, so it cannot be replaced alone.
-    not_alone = {"w0"} if plan.strategy.synchronous and plan.transport == "memory" and not spec.backup else set()
+    not_alone = {CHIEF} if plan.strategy.synchronous and plan.transport == "memory" and not spec.backup else set()
     reassignable = workers if restart_requested and plan.trains else frozenset()
     return events.RestartPolicy(
         rejoin=workers - not_alone,
@@ -67,8 +69,7 @@ def host_requests(plan: RunPlan) -> list[HostRequest]:
             link_bits_s=limits.link_bits_s,
             latency_s=limits.latency_s,
             cpus=limits.cpus,
-            faults=frozenset(fault.kind for fault in plan.spec.fault if fault.host == limits.host)
-            & {"cut", "limit", "slow"},
+            faults=frozenset(fault.kind for fault in plan.spec.fault if fault.host == limits.host) & HOST_FAULTS,
         )
         for limits in plan.limits
     ]
@@ -76,7 +77,7 @@ def host_requests(plan: RunPlan) -> list[HostRequest]:
 
 def execute(
     plan: RunPlan,
-    kind: HostKind,
+    provider: HostProvider,
     data: PreparedData,
     writer: RunWriter,
     listener: StateListener,
@@ -85,13 +86,14 @@ def execute(
 ) -> events.End:
     """Execute the run. However it ends, no process is left and its end is stored as an event."""
     token = f"{writer.paths.id[-12:]}-{secrets.token_hex(3)}".strip("-")
-    with kind.open(token, host_requests(plan)) as hosts:
-        if kind.has_links:
+    with provider.open(token, host_requests(plan)) as hosts:
+        if plan.has_links:
             for host, link in capacities(plan, hosts, writer.paths.runs, writer.paths.spool / "links").items():
                 writer.event("link", host=host, **msgspec.to_builtins(link))
         sample_hz = plan.spec.sample_hz if plan.spec.record else 0
-        cluster = Cluster(hosts, writer.paths.logs, writer.paths.spool.absolute(), sample_hz, AGENT_LEASE_S)
-        controller = RunController(plan, kind, data, writer, cluster, hosts, start)
+        setup = messages.Setup("", sample_hz, AGENT_LEASE_S, engines()[plan.spec.engine].distributions)
+        cluster = Cluster(hosts, writer.paths.logs, writer.paths.spool.absolute(), setup)
+        controller = RunController(plan, data, writer, cluster, hosts, start)
         try:
             end = controller.run(interrupts, listener)
         finally:
@@ -107,29 +109,30 @@ class RunController:
     def __init__(
         self,
         plan: RunPlan,
-        kind: HostKind,
         data: PreparedData,
         writer: RunWriter,
         cluster: Cluster,
-        hosts: list[Host],
+        hosts: Sequence[Host],
         start: ResumePoint,
     ) -> None:
-        self._plan, self._kind, self._data, self._writer, self._cluster = plan, kind, data, writer, cluster
+        self._plan, self._data, self._writer, self._cluster = plan, data, writer, cluster
         self._address = {host.name: host.address for host in hosts}
         self._hosts = {host.name: host for host in hosts}
         self._faults = FaultSchedule.of(plan)
         self._task_hosts = {place.task: place.host for place in plan.places}
         self._clock_offset: dict[str, int] = {}
-        self._cores = 1
+        self._cores: dict[str, int] = {}
+        """Of each host that has joined."""
         self._ingest = Ingest(writer, RunState(writer.paths.id, plan))
         # A host with a fraction of a core takes that much longer to load a framework.
         slowness = 1 / min(1.0, *(limits.cpus or 1.0 for limits in plan.limits))
         startup_s = STARTUP_DEADLINE_S * slowness
         self._policy = restart_policy(plan)
-        self._supervisor = Supervisor(plan.layout.hosts, self._task_hosts, writer.now_s(), startup_s, self._policy)
+        self._supervisor = Supervisor(plan.layout.hosts, plan.places, writer.now_s(), startup_s, self._policy)
         self._liveness = LivenessMonitor(plan, cluster, writer, startup_s, slowness)
         self._start = self._initial_start = start
-        self._secrets = ENGINES[plan.spec.engine].new_secrets()
+        self._engine = engines()[plan.spec.engine]
+        self._secrets = self._engine.new_secrets()
         self._end: events.End | None = None
 
     def run(self, interrupts: Interrupts, listener: StateListener) -> events.End:
@@ -223,7 +226,7 @@ class RunController:
         if clock is None:
             self._decide(events.AgentLost(host, "no answer to pings"))
             return
-        self._cores = hello.cores
+        self._cores[host] = hello.cores
         self._clock_offset[host] = clock.offset_ns - self._writer.zero_ns
         self._writer.add(ClockOffset(host, self._clock_offset[host], clock.uncertainty_ns))
         self._writer.event(
@@ -233,6 +236,8 @@ class RunController:
             cores=hello.cores,
             memory_bytes=hello.memory_bytes,
             network=hello.network,
+            versions={"python": hello.python, "paceline": hello.paceline, self._plan.spec.engine: hello.engine},
+            free_disk_bytes=hello.free_disk_bytes,
             clock_offset_ns=clock.offset_ns,
             clock_uncertainty_ns=clock.uncertainty_ns,
         )
@@ -287,7 +292,7 @@ class RunController:
             if task in order.disconnected:
                 self._send_to_tasks((task,), messages.Reassign(raw))
                 continue
-            self._cluster.send(self._task_hosts[task], messages.StartTask(task, raw, ENGINES[job.engine].env))
+            self._cluster.send(self._task_hosts[task], messages.StartTask(task, raw, dict(self._engine.environment)))
 
     def _restore_checkpoint(self) -> None:
         """Let all tasks continue from the last checkpoint, or from where the run started if there is none."""
@@ -326,7 +331,6 @@ class RunController:
         """The job of a task. `rejoins`: it is restarted alone while the other tasks continue."""
         plan, spec = self._plan, self._plan.spec
         place = next(place for place in plan.places if place.task == task)
-        server_secrets, worker_secrets = self._secrets
         work = workload(spec.workload, plan.size)
         state = self._ingest.state
         next_step = state.workers[task].next_step if rejoins and task in state.workers else 0
@@ -343,6 +347,7 @@ class RunController:
             data=self._data,
             examples=spec.examples,
             engine=spec.engine,
+            entry_point=self._engine.tasks[place.role],
             strategy=spec.strategy,
             synchronous=plan.strategy.synchronous,
             batch=spec.batch,
@@ -359,7 +364,7 @@ class RunController:
             trace_every=spec.trace_every,
             transport=plan.transport,
             record=spec.record,
-            secrets=server_secrets if place.role == "ps" else worker_secrets,
+            secrets=self._secrets.get(place.role, {}),
             backup=spec.backup,
             restore=self._start.checkpoint,
             first_step=max(next_step, self._start.steps.get(task, 0)),
@@ -369,12 +374,12 @@ class RunController:
 
     def _fair_threads(self, host: str) -> int:
         """Threads for a worker on `host`: an equal share of the cores among the workers that compete for them."""
-        workers = self._plan.workers
+        workers, cores = self._plan.workers, self._cores[host]
         workers_on_host = sum(worker.host == host for worker in workers) or 1
-        machine_share = self._cores // (len(workers) if self._kind.shares_one_machine else workers_on_host)
+        machine_share = cores // (len(workers) if self._plan.shares_one_machine else workers_on_host)
         cpus = next(limits.cpus for limits in self._plan.limits if limits.host == host)
-        host_share = int((cpus or self._cores) // workers_on_host)
-        limits = workload(self._plan.spec.workload, self._plan.size).most_threads or self._cores
+        host_share = int((cpus or cores) // workers_on_host)
+        limits = workload(self._plan.spec.workload, self._plan.size).most_threads or cores
         return max(1, min(machine_share, host_share, limits))
 
     def _on_run_clock(self, task: str, outcome: Outcome) -> dict[str, Any]:

@@ -4,6 +4,7 @@ Pure: it does no I/O and reads no clock, so tests can try every order of events.
 """
 
 import signal
+from collections.abc import Sequence
 from enum import Enum
 
 import msgspec
@@ -33,6 +34,8 @@ from paceline.control.events import (
     TaskStuck,
     Tick,
 )
+from paceline.plan.layout import TaskPlace
+from paceline.plan.roles import WORKER
 from paceline.train.context import Outcome
 
 STARTUP_DEADLINE_S = 180.0
@@ -73,13 +76,13 @@ class Supervisor:
     def __init__(
         self,
         hosts: tuple[str, ...],
-        tasks: dict[str, str],
+        places: Sequence[TaskPlace],
         now_s: float,
         startup_s: float = STARTUP_DEADLINE_S,
         policy: RestartPolicy = RestartPolicy(),  # noqa: B008  # frozen
     ) -> None:
-        self._hosts, self._task_hosts = set(hosts), dict(tasks)
-        self._workers = {task for task in tasks if task.startswith("w")}
+        self._hosts, self._task_hosts = set(hosts), {place.task: place.host for place in places}
+        self._workers = {place.task for place in places if place.role == WORKER}
         self._joined: set[str] = set()
         self._bound: dict[str, dict[str, str]] = {}
         self._ready: set[str] = set()

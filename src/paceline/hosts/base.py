@@ -1,32 +1,54 @@
-"""The contract of a kind of host: start one agent per host and hand back its pipes."""
+"""The contract of a kind of hosts: start one agent per host and hand back its stdin and stdout.
 
+A kind of hosts is a folder (or an installed package) with a descriptor, registered in pyproject.toml:
+
+    [project.entry-points."paceline.hosts"]
+    local = "paceline.hosts.local.descriptor:DESCRIPTOR"
+
+The descriptor, a `HostKind`, says what hosts of this kind have and can do. Its `provider` makes them: `check` says
+whether that works here, `open` makes the hosts and removes them, and `Host.start_agent` starts an agent. The controller
+speaks with an agent only through its stdin and stdout; closing its stdin ends the agent and all its tasks. Nothing else
+is asked of a kind, and nothing outside of its folder tests its name.
+
+An agent is the command that `child_agent.agent_argv` returns, run on the host with Paceline installed there.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Literal, Protocol
 
 import msgspec
 
+from paceline.entry_points import load_object
+from paceline.errors import HostError
+
+Limit = Literal["link", "latency", "cpus"]
+"""What `paceline run` can limit on a host; each is also the name of its flag and of its field in a spec."""
+HostFault = Literal["cut", "limit", "slow"]
+"""The faults that change a host while it runs. Other faults are signals to tasks and work on every host."""
+
 
 class HostRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the plan asks of one host."""
+    """One host that a run needs."""
 
     name: str
     link_bits_s: int | None = None
-    """Rate of the host's link, each way; None is as fast as it goes."""
+    """Rate of the host's link in each direction; None is not limited."""
     latency_s: float | None = None
-    """Delay added to what the host sends."""
+    """Delay of everything that the host sends; None is no delay."""
     cpus: float | None = None
-    """Cores the host's tasks may use together; None is all of them."""
+    """Cores that the tasks of the host share; None is all of them."""
     faults: frozenset[str] = frozenset()
-    """What will be done to it while it lives: cut, limit, slow."""
+    """The faults (see HostFault) that will be injected into this host."""
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
-    """What a living host is held to."""
+    """The state that a running host is brought to by a fault, or brought back to after it."""
 
     linked: bool = True
-    """False: its link is cut, both ways."""
+    """False: its link is cut in both directions."""
     link_bits_s: int | None = None
     cpus: float | None = None
 
@@ -38,43 +60,96 @@ class AgentPipes(Protocol):
     stdout: BinaryIO
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether the agent is gone within that time."""
+        """Whether the agent has ended within that time."""
         ...
 
-    def kill(self) -> None: ...
+    def kill(self) -> None:
+        """End the agent at once."""
+        ...
 
 
 class Host(Protocol):
+    """A host that exists."""
+
     name: str
+    """The name in its HostRequest."""
     address: str
-    """Where the other hosts reach this one."""
+    """The IP address at which the run's other hosts reach it, and which its tasks bind to."""
 
     def start_agent(self, log: Path) -> AgentPipes:
-        """Start the agent; its own complaints (stderr) go to `log`."""
+        """Start the agent on this host. Its stderr is appended to `log`, a file of the controller's machine."""
         ...
 
     def apply_condition(self, condition: Condition) -> None:
-        """Change it while it lives, within the `faults` it was requested for; RunError if that does not work."""
+        """Change the running host, within the faults of its HostRequest; RunError if that fails."""
         ...
 
 
-class HostKind(Protocol):
-    summary: str
-    shares_one_machine: bool
-    """True if all hosts' tasks compete for the same cores."""
-    shares_memory: bool
-    """True if the hosts are neighbours, between which values may pass through memory and not the network."""
+class HostProvider(ABC):
+    """Makes the hosts of one kind."""
 
-    has_links: bool
-    """True if what hosts send each other goes over links of their own, which can be full."""
+    @abstractmethod
+    def check(self, requests: Sequence[HostRequest]) -> None:
+        """Raise HostError, in one line that says what to do, if these hosts cannot be made here. Changes nothing."""
 
-    def check(self, wanted: Sequence[HostRequest]) -> None:
-        """Raise HostError, in one line, if these hosts cannot be had here."""
-        ...
+    @abstractmethod
+    def open(self, token: str, requests: Sequence[HostRequest]) -> AbstractContextManager[Sequence[Host]]:
+        """Make the hosts, in the order of the requests; leaving the context removes every trace of them.
 
-    def open(self, token: str, wanted: Sequence[HostRequest]) -> AbstractContextManager[list[Host]]:
-        """Make the hosts; leaving the context removes every trace of them.
-
-        `token` names this run's hosts on the machine ([a-z0-9-], at most 24 characters).
+        `token` is unique to the run ([a-z0-9-], at most 24 characters): use it to name what the kind creates.
         """
-        ...
+
+    def leftovers(self) -> list[str]:
+        """A line for each thing on this machine that belongs to hosts of a run that is no longer there."""
+        return []
+
+    def clean(self) -> list[str]:
+        """Remove leftovers without touching a live run; a line for each thing removed, or that could not be."""
+        return []
+
+
+class Probe(msgspec.Struct, frozen=True, kw_only=True):
+    """An option that `paceline doctor` tries: it works if `check` accepts the request."""
+
+    option: str
+    """As a user writes it, e.g. --link."""
+    request: HostRequest
+    summary: str
+    """What the option does with hosts of this kind."""
+
+
+class HostKind(msgspec.Struct, frozen=True, kw_only=True):
+    """The descriptor of a kind of hosts."""
+
+    summary: str
+    """One line for `paceline doctor`."""
+    provider: str
+    """`module:function` of (argument: str | None) -> HostProvider. The argument is what follows `KIND:` in --hosts."""
+    argument: str | None = None
+    """What the argument is, e.g. FILE; None if the kind takes none."""
+    needs: str = ""
+    """What it needs to work, in a few words for messages, e.g. `Linux, root`."""
+    shares_one_machine: bool = False
+    """Whether all hosts are on one machine, so that their tasks compete for the same cores and memory."""
+    shares_memory: bool = False
+    """Whether tasks of different hosts can map the same memory and open each other's files in /proc."""
+    has_links: bool = False
+    """Whether each host has a network link of its own, whose capacity can be measured and can be exhausted."""
+    limits: frozenset[Limit] = frozenset()
+    """The limits that its hosts can be given."""
+    faults: frozenset[HostFault] = frozenset()
+    """The faults that can be injected into its hosts."""
+    probes: tuple[Probe, ...] = ()
+    """What `paceline doctor` should try beside a host without any limit."""
+
+    def open_provider(self, argument: str | None = None) -> HostProvider:
+        """The provider for hosts of this kind. Loads the kind's own code; HostError if that does not work."""
+        try:
+            provider = load_object(self.provider)(argument)
+            if not isinstance(provider, HostProvider):
+                raise TypeError(f"it returns a {type(provider).__name__}, not a HostProvider")
+        except HostError:
+            raise
+        except Exception as error:
+            raise HostError(f"{self.provider} cannot be used: {type(error).__name__}: {error}") from error
+        return provider

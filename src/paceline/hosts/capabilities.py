@@ -1,31 +1,38 @@
-"""What kinds of hosts and limits this machine can give, as lines for `paceline doctor`."""
+"""Which kinds of hosts, and which of their options, work on this machine."""
 
 from collections.abc import Iterator
 
 import msgspec
 
-from paceline.errors import HostError
-from paceline.hosts.base import HostRequest
-from paceline.hosts.registry import HOSTS
+from paceline.errors import HostError, one_line
+from paceline.hosts.base import HostKind, HostRequest, Probe
+from paceline.hosts.registry import host_kinds
 
 
 class Capability(msgspec.Struct, frozen=True):
     name: str
     works: bool
     detail: str
+    """What it does if it works, else why it does not."""
 
 
 def capabilities() -> Iterator[Capability]:
-    for name, kind in HOSTS.items():
-        yield _ability(f"hosts {name}", name, HostRequest(name="h1"), kind.summary)
-    yield _ability("--link", "netns", HostRequest(name="h1", link_bits_s=10**9), "link rate of netns hosts, by tc")
-    yield _ability("--cpus", "netns", HostRequest(name="h1", cpus=0.5), "CPU share of netns hosts, by cgroup")
-    yield _ability("--latency", "netns", HostRequest(name="h1", latency_s=0.001), "delay of netns hosts, by netem")
+    """Every kind of hosts, then every option that a kind offers; what needs no argument is tried on this machine."""
+    for name, kind in host_kinds().items():
+        if kind.argument is None:
+            yield _try(kind, Probe(option=f"hosts {name}", request=HostRequest(name="h1"), summary=kind.summary))
+        else:
+            yield Capability(f"hosts {name}", True, f"{kind.summary} (not tried: --hosts {name}:{kind.argument})")
+    for kind in host_kinds().values():
+        if kind.argument is None:
+            yield from (_try(kind, probe) for probe in kind.probes)
 
 
-def _ability(label: str, kind: str, request: HostRequest, summary: str) -> Capability:
+def _try(kind: HostKind, probe: Probe) -> Capability:
     try:
-        HOSTS[kind].check([request])
+        kind.open_provider().check([probe.request])
     except HostError as error:
-        return Capability(label, False, str(error))
-    return Capability(label, True, summary)
+        return Capability(probe.option, False, str(error))
+    except Exception as error:  # Of a plug-in: the other kinds must still be listed.
+        return Capability(probe.option, False, one_line(f"{type(error).__name__}: {error}"))
+    return Capability(probe.option, True, probe.summary)

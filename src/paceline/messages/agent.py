@@ -15,13 +15,23 @@ Count = Annotated[int, msgspec.Meta(le=2**63 - 1)]
 
 
 class Hello(Message, frozen=True):
-    """First message of an agent. `network` says whose counters it samples: 'host' or 'machine'."""
+    """The answer to Setup, and the first message of an agent: what its host has."""
 
     host: str
     pid: int
     cores: int
+    """Of the machine that the host is on, as is the memory."""
     memory_bytes: int
     network: str
+    """Whose network counters it samples: 'host' or 'machine'."""
+    python: str = ""
+    """Version of Python."""
+    paceline: str | None = None
+    """Version of Paceline."""
+    engine: str | None = None
+    """Version of the framework that the run's engine needs; None if it is not installed or was not asked for."""
+    free_disk_bytes: int | None = None
+    """Where the agent puts files."""
 
 
 class Pong(Message, frozen=True):
@@ -135,6 +145,8 @@ class Setup(Message, frozen=True):
     """Samples of the host per second; 0 means none."""
     lease_s: float = 0.0
     """The agent exits after this many seconds without a message; 0 means that it exits only when its stdin closes."""
+    distributions: tuple[str, ...] = ()
+    """The distributions that may provide the engine's framework; Hello reports the version of the one installed."""
 
 
 class Ping(Message, frozen=True):

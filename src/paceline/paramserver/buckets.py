@@ -8,6 +8,7 @@ from itertools import accumulate
 
 import msgspec
 
+from paceline.plan.roles import SERVER, task_name
 from paceline.workloads.parameters import ParameterShape, shards
 
 BUCKET_BYTES = 4 * 2**20
@@ -53,7 +54,7 @@ def shard_sizes(shapes: Sequence[ParameterShape], servers: int) -> dict[str, dic
     """For each server's task name: how many values of each parameter it stores."""
     ends = list(accumulate(shape.size for shape in shapes))
     return {
-        f"ps{server}": {
+        task_name(SERVER, server): {
             shape.name: stored
             for shape, end in zip(shapes, ends, strict=True)
             if (stored := min(end, part.stop) - max(end - shape.size, part.start)) > 0

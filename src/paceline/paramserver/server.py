@@ -12,6 +12,7 @@ from paceline.paramserver.transports.pipe_transport import PipeServerTransport
 from paceline.paramserver.transports.server_transport import ServerTransport, Unreachable
 from paceline.paramserver.transports.zmq_transport import ZmqServerTransport
 from paceline.paramserver.wire import HEADER_BYTES, Request, WireError
+from paceline.plan.roles import WORKER, task_names
 from paceline.recording.recorder import clock_ns
 from paceline.train.checkpoint import InitialState
 from paceline.train.context import Outcome, TaskContext
@@ -77,7 +78,7 @@ def _make_shard(
         buckets=[bucket.in_shard for bucket in buckets],
         lr=job.lr,
         momentum=job.momentum,
-        workers=[f"w{number}" for number in range(job.workers)],
+        workers=task_names(WORKER, job.workers),
         backup=job.backup,
         first_update=initial.update,
         velocity=velocity,

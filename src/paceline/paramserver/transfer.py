@@ -11,10 +11,9 @@ import numpy as np
 from paceline.paramserver.row_buffers import RowBuffer, ServerRowBuffers, map_row_buffer
 from paceline.paramserver.transports.shared_memory import SEGMENT, Segment, is_peer_path, map_peer_vector
 from paceline.paramserver.wire import Buffer, WireError, WorkerName
+from paceline.plan.roles import CHIEF, WORKER, task_names
 from paceline.train.context import Job, Peers
 from paceline.workloads.parameters import Vector
-
-_CHIEF = "w0"
 
 
 def workers_share_values(job: Job) -> bool:
@@ -39,7 +38,7 @@ class WorkerTransfer:
     def map_peers(self, peers: Peers) -> None:
         """Use the chief's copy of the values, if all workers share one."""
         if self._segment and workers_share_values(self._job) and not self._job.is_chief:
-            self.values = map_peer_vector(peers[_CHIEF][SEGMENT], 2 * self._size)[: self._size]
+            self.values = map_peer_vector(peers[CHIEF][SEGMENT], 2 * self._size)[: self._size]
 
     def push_payload(self, part: slice) -> Buffer:
         """The payload of a push: a part of the gradient, or nothing if the server reads it from shared memory."""
@@ -111,7 +110,7 @@ class SharedServerTransfer(ServerTransfer):
             self._map(worker, path)
         self._values_are_shared = workers_share_values(job)
         if self._values_are_shared:
-            self.values = self._values[_CHIEF.encode()]
+            self.values = self._values[CHIEF.encode()]
             self.values[:] = initial_values
             # Replaced so that no reference keeps `initial_values` (a whole shard) in memory.
             self.row_buffers = ServerRowBuffers(self.values)
@@ -138,7 +137,7 @@ class SharedServerTransfer(ServerTransfer):
 
 
 def _segment_paths(job: Job, peers: Peers) -> dict[WorkerName, str]:
-    names = [f"w{number}" for number in range(job.workers)]
+    names = task_names(WORKER, job.workers)
     return {name.encode(): peers[name][SEGMENT] for name in names}
 
 

@@ -16,7 +16,7 @@ class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
     strategies: frozenset[str]
     installed: bool
     install_hint: str
-    drops_late: bool = False
+    drops_late_gradients: bool = False
     """Whether its parameter servers can make an update without the gradients of the slowest workers."""
     shares_memory: bool = False
     """Whether its tasks can exchange values through shared memory on hosts that allow it."""
@@ -42,8 +42,20 @@ class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
 class HostKindFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What planning needs to know about a kind of hosts."""
 
+    argument: str | None = None
+    """What may follow `KIND:` in --hosts; None if nothing may."""
+    needs: str = ""
+    """What it needs to work, in a few words."""
+    shares_one_machine: bool = False
+    """Whether the tasks of all hosts compete for the cores and the memory of one machine."""
     shares_memory: bool = False
     """Whether tasks on different hosts can exchange values through the shared memory of this machine."""
+    has_links: bool = False
+    """Whether each host has a network link of its own."""
+    limits: frozenset[str] = frozenset()
+    """The limits that its hosts support, of link, latency and cpus."""
+    faults: frozenset[str] = frozenset()
+    """The faults that its hosts support, of cut, limit and slow."""
 
 
 class Catalog(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,3 +67,7 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     strategies: Mapping[str, Strategy]
     hosts: Mapping[str, HostKindFacts]
     """Kinds of hosts by name."""
+    broken_engines: Mapping[str, str] = {}
+    """Registered engines that cannot be loaded, each with the reason; so are the next two."""
+    broken_strategies: Mapping[str, str] = {}
+    broken_hosts: Mapping[str, str] = {}

@@ -7,11 +7,12 @@ worker, the others with a worker each.
 import msgspec
 
 from paceline.errors import PlanError, unknown
+from paceline.plan.roles import SERVER, WORKER, host_names, task_name
 
 MAX_HOSTS = 64
 MAX_TASKS = 256
 """Larger layouts are taken for a mistake: all hosts of the built-in kinds share one machine."""
-_ROLES = {"p": "ps", "w": "w"}
+_ROLES = {"p": SERVER, "w": WORKER}
 NAMED_WORKERS = {"single": 1, "cluster": 2, "cluster2": 3}
 """The number of workers of each layout that has a name."""
 
@@ -34,7 +35,7 @@ class Layout(msgspec.Struct, frozen=True):
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        return tuple(f"h{number}" for number in range(1, len(self.words) + 1))
+        return host_names(len(self.words))
 
     @property
     def workers(self) -> int:
@@ -49,7 +50,7 @@ class Layout(msgspec.Struct, frozen=True):
         places = []
         for letter, role in _ROLES.items():
             hosts = [host for host, word in zip(self.hosts, self.words, strict=True) for _ in range(word.count(letter))]
-            places += [TaskPlace(f"{role}{i}", role, i, host) for i, host in enumerate(hosts)]
+            places += [TaskPlace(task_name(role, i), role, i, host) for i, host in enumerate(hosts)]
         return tuple(places)
 
 

@@ -6,10 +6,12 @@ Planning is pure: it reads only the spec and the catalog.
 import msgspec
 
 from paceline.errors import PlanError, unknown
-from paceline.plan.catalog import Catalog, WorkloadFacts
+from paceline.plan.catalog import Catalog, HostKindFacts, WorkloadFacts
 from paceline.plan.faults import check_faults
+from paceline.plan.hosts import hosts_of
 from paceline.plan.layout import Layout, TaskPlace, resolve
 from paceline.plan.limits import HostLimits, limits
+from paceline.plan.roles import SERVER, WORKER
 from paceline.spec.experiment import RunSpec
 from paceline.spec.stop import limiting_rule
 from paceline.strategies.descriptor import Strategy
@@ -37,6 +39,10 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of each host, in the order of the layout."""
     trains: bool = True
     """False for a computation that is not training: it has no examples and no batches."""
+    shares_one_machine: bool = False
+    """Whether the tasks of all hosts compete for the cores and the memory of one machine."""
+    has_links: bool = False
+    """Whether each host has a network link of its own."""
 
     @property
     def title(self) -> str:
@@ -49,16 +55,17 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def workers(self) -> tuple[TaskPlace, ...]:
-        return tuple(place for place in self.places if place.role == "w")
+        return tuple(place for place in self.places if place.role == WORKER)
 
     @property
     def servers(self) -> tuple[TaskPlace, ...]:
-        return tuple(place for place in self.places if place.role == "ps")
+        return tuple(place for place in self.places if place.role == SERVER)
 
 
 def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
     """The plan of one run; PlanError if the run cannot work."""
     _check_names(spec, catalog)
+    kind = hosts_of(spec, catalog)
     size, workload = _choose_size(spec, catalog)
     strategy = catalog.strategies[spec.strategy]
     layout = resolve(
@@ -85,21 +92,25 @@ def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
         updates_per_epoch=updates_per_epoch,
         update_limit=limit,
         eval_every=spec.eval_every or (DEFAULT_EVAL_EVERY if needs_evaluations else None),
-        transport=_transport(spec, workload, catalog),
+        transport=_transport(spec, workload, catalog, kind),
         limits=limits(spec, layout),
         trains=workload.trains,
+        shares_one_machine=kind.shares_one_machine,
+        has_links=kind.has_links,
     )
 
 
 def _check_names(spec: RunSpec, catalog: Catalog) -> None:
     if spec.workload not in catalog.workloads:
         raise PlanError(unknown("workload", spec.workload, catalog.workloads))
+    if spec.engine in catalog.broken_engines:
+        raise PlanError(f"engine {spec.engine} cannot be loaded: {catalog.broken_engines[spec.engine]}")
     if spec.engine not in catalog.engines:
         raise PlanError(unknown("engine", spec.engine, catalog.engines))
+    if spec.strategy in catalog.broken_strategies:
+        raise PlanError(f"strategy {spec.strategy} cannot be loaded: {catalog.broken_strategies[spec.strategy]}")
     if spec.strategy not in catalog.strategies:
         raise PlanError(unknown("strategy", spec.strategy, catalog.strategies))
-    if spec.hosts not in catalog.hosts:
-        raise PlanError(unknown("kind of hosts", spec.hosts, catalog.hosts))
     engine = catalog.engines[spec.engine]
     if spec.strategy not in engine.strategies:
         raise PlanError(
@@ -138,16 +149,15 @@ def _choose_size(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
     return size, workload
 
 
-def _transport(spec: RunSpec, workload: WorkloadFacts, catalog: Catalog) -> str | None:
+def _transport(spec: RunSpec, workload: WorkloadFacts, catalog: Catalog, kind: HostKindFacts) -> str | None:
     shares = workload.trains and catalog.engines[spec.engine].shares_memory
     if catalog.strategies[spec.strategy].single_worker or not shares:
         if spec.transport is not None:
             raise PlanError(f"engine {spec.engine} has no choice of transport with {spec.strategy}: remove transport")
         return None
-    share_memory = catalog.hosts[spec.hosts].shares_memory
-    if spec.transport == "memory" and not share_memory:
+    if spec.transport == "memory" and not kind.shares_memory:
         raise PlanError(f"hosts {spec.hosts} share no memory: remove transport, or use transport=tcp")
-    return spec.transport or ("memory" if share_memory else "tcp")
+    return spec.transport or ("memory" if kind.shares_memory else "tcp")
 
 
 def _updates_per_epoch(spec: RunSpec, workload: WorkloadFacts, layout: Layout, strategy: Strategy) -> int:
@@ -178,9 +188,12 @@ def _examples(spec: RunSpec, workload: WorkloadFacts) -> int:
 def _check_backup(spec: RunSpec, layout: Layout, catalog: Catalog) -> None:
     if not spec.backup:
         return
-    supported = catalog.strategies[spec.strategy].can_leave_out_slow_workers and catalog.engines[spec.engine].drops_late
+    supported = (
+        catalog.strategies[spec.strategy].can_leave_out_slow_workers
+        and catalog.engines[spec.engine].drops_late_gradients
+    )
     if not supported:
-        engines = " or ".join(name for name, engine in catalog.engines.items() if engine.drops_late)
+        engines = " or ".join(name for name, engine in catalog.engines.items() if engine.drops_late_gradients)
         strategies = " or ".join(name for name, s in catalog.strategies.items() if s.can_leave_out_slow_workers)
         raise PlanError(
             f"--backup works only with {strategies} on engine {engines}: remove it for {spec.strategy} on {spec.engine}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from paceline.analyze.machines import Machines
 from paceline.present.numbers import MISSING, count, number
 from paceline.present.thresholds import BACKGROUND_LOAD_CORES
 from paceline.recipes.comparison import CheckedClaim, TableComparison, ratios
@@ -35,18 +36,26 @@ def reduction_notes(small: Sequence[Experiment], full: Sequence[Experiment]) -> 
     return [f"Smaller than the published experiment: {'; '.join(found)}."] if found else []
 
 
-def machine_notes(results: Sequence[Result], cores: int) -> list[str]:
+def machine_notes(results: Sequence[Result], machines: Sequence[Machines]) -> list[str]:
     """Where the values were measured, whether the machine was busy, and which runs are excluded."""
     engines = ", ".join(dict.fromkeys(result.engine for result in results))
     hosts = ", ".join(dict.fromkeys(result.hosts_kind for result in results))
     data = ", ".join(dict.fromkeys(result.data for result in results))
     runs = count(len(results), "run")
-    lines = [f"Measured here: {runs}, engine {engines}, {hosts} hosts on a machine with {cores} cores, data {data}."]
+    lines = [f"Measured here: {runs}, engine {engines}, {hosts} hosts on {_machines(machines)}, data {data}."]
     load = max((result.other_cores_mean for result in results), default=0.0)
     if load >= BACKGROUND_LOAD_CORES:
         lines.append(f"Background load: up to {number(load)} cores; measure again on an idle machine.")
     failed = [result for result in results if result.status != "ok"]
     return lines + [f"{result.run} {result.status} and is excluded: {result.reason}." for result in failed]
+
+
+def _machines(machines: Sequence[Machines]) -> str:
+    """The largest set of machines that a run used."""
+    most = max(machines, key=lambda one: one.total_cores, default=None)
+    if most is None or most.shared or len(most.by_host) < 2:
+        return f"a machine of {most.total_cores if most else 0} cores"
+    return f"{len(most.by_host)} machines of {most.total_cores} cores in all"
 
 
 def published(value: Published | None) -> str:

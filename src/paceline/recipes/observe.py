@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from paceline.analyze.machines import machines_of
 from paceline.recipes.recipe import Per
 from paceline.recipes.time_bins import host_time_bins
 from paceline.store.result import HostResult, Result
@@ -16,26 +17,25 @@ Observation = dict[str, Value]
 
 def observe(result: Result, stored: StoredRun, per: Per) -> list[Observation]:
     """The records of one run. Unless there is one per host, host values are those of the first host."""
-    cores = machine_cores(stored)
-    run = _of_run(result, stored) | (_of_host(result.hosts[0], cores, result.train_s) if result.hosts else {})
+    machines = machines_of(stored)
+
+    def of_host(host: HostResult) -> Observation:
+        return _of_host(host, machines.cores(host.host), result.train_s)
+
+    run = _of_run(result, stored) | (of_host(result.hosts[0]) if result.hosts else {})
     match per:
         case "worker":
             return [
-                run | {"worker": worker.task.removeprefix("w"), "host": worker.host} | _of_steps(worker.steps, result)
-                for worker in result.workers
+                run | {"worker": str(index), "host": worker.host} | _of_steps(worker.steps, result)
+                for index, worker in enumerate(result.workers)
             ]
         case "host":
-            return [run | _of_host(host, cores, result.train_s) for host in result.hosts]
+            return [run | of_host(host) for host in result.hosts]
         case "evaluation":
             return [run | point for point in _evaluations(result, stored)]
         case "time_bin":
             return [run | time_bin for time_bin in host_time_bins(result, stored)]
     return [run]
-
-
-def machine_cores(stored: StoredRun) -> int:
-    """Cores of the machine on which the run was made."""
-    return int(stored.samples["cores_busy_s"].list.len().max() or 0)  # type: ignore[arg-type]
 
 
 def _examples(stored: StoredRun) -> int | None:

@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
+from paceline.analyze.machines import machines_of
 from paceline.recipes import notes
 from paceline.recipes.comparison import TableComparison, compare_with_published
-from paceline.recipes.observe import machine_cores, observe
+from paceline.recipes.observe import observe
 from paceline.recipes.recipe import Recipe
 from paceline.store.paths import RunPaths
 from paceline.store.result import Result
@@ -36,9 +37,8 @@ def reproduction(recipe: Recipe, results: Sequence[Result], *, full: bool, chang
     ]
     table = compare_with_published(recipe, observations)
     experiments = recipe.experiments(full=full, changes=changes)
-    cores = max((machine_cores(run) for run in stored.values()), default=0)
     lines = (
-        *notes.machine_notes(results, cores),
+        *notes.machine_notes(results, [machines_of(run) for run in stored.values()]),
         *notes.reduction_notes(experiments, recipe.experiments(full=True)),
         *notes.ratio_notes(recipe, table, full=full),
         *notes.claim_notes(table),

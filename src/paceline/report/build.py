@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from paceline.analyze.load import load_result
+from paceline.analyze.machines import machines_of
 from paceline.analyze.repeats import Group, group_repeats
 from paceline.report import curve_charts, host_charts, timeline_charts, worker_charts
 from paceline.report.best_configuration import BestConfigurationRow, best_configuration_rows
@@ -13,13 +14,13 @@ from paceline.report.chart import Chart
 from paceline.report.fault_marks import faults_table
 from paceline.report.host_table import hosts_table
 from paceline.report.overview_charts import overview_charts
-from paceline.report.run_data import RunData, machine_of
+from paceline.report.run_data import RunData
 from paceline.report.selection import SelectedRun, select_runs
 from paceline.report.table import DataTable
 from paceline.report.tables import group_tables
 from paceline.store.paths import RunPaths
 from paceline.store.result import Result
-from paceline.store.run import as_store_errors
+from paceline.store.run import StoredRun, as_store_errors
 
 
 class ReportData(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +48,7 @@ class Charts(msgspec.Struct, frozen=True, kw_only=True):
 
 def build(title: str, runs: Sequence[RunPaths]) -> ReportData:
     results = [load_result(paths) for paths in runs]
-    machines = {paths.id: machine for paths in runs if (machine := machine_of(paths))}
+    machines = {paths.id: machines_of(StoredRun(paths)) for paths in runs}
     groups = group_repeats(results)
     tables = [*group_tables(groups), hosts_table(groups, machines), faults_table(results)]
     return ReportData(

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
+from paceline.analyze.machines import Machines
 from paceline.analyze.repeats import Group
 from paceline.report.table import Cell, DataTable, metric_cell, setting_cells, setting_columns, text_cell
 from paceline.store.result import HostResult, Result
@@ -20,14 +19,7 @@ _NOTE = (
 )
 
 
-class Machine(msgspec.Struct, frozen=True):
-    """The machine of a run's hosts, as reported by an agent."""
-
-    cores: int
-    memory_mb: float
-
-
-def hosts_table(groups: Sequence[Group], machines: Mapping[str, Machine]) -> DataTable:
+def hosts_table(groups: Sequence[Group], machines: Mapping[str, Machines]) -> DataTable:
     """One row per host of each configuration; `machines` by run id."""
     rows = [
         [*setting_cells(group, groups), *_row(group, number, machines)]
@@ -37,16 +29,15 @@ def hosts_table(groups: Sequence[Group], machines: Mapping[str, Machine]) -> Dat
     return DataTable(name="Hosts", note=_NOTE, columns=[*setting_columns(groups), *_COLUMNS], rows=rows)
 
 
-def _row(group: Group, number: int, machines: Mapping[str, Machine]) -> list[Cell]:
+def _row(group: Group, number: int, machines: Mapping[str, Machines]) -> list[Cell]:
     def host(result: Result) -> HostResult:
         return result.hosts[number]
 
     def idle(result: Result) -> float | None:
-        return idle_share(result, host(result), machines.get(result.run))
+        return idle_share(result, host(result), machines[result.run])
 
     def free(result: Result) -> float | None:
-        machine = machines.get(result.run)
-        return machine.memory_mb - sum(one.memory_mb_max for one in result.hosts) if machine else None
+        return free_memory_mb(result, host(result), machines[result.run])
 
     first = host(group.ok[0])
     return [
@@ -68,11 +59,21 @@ def _row(group: Group, number: int, machines: Mapping[str, Machine]) -> list[Cel
     ]
 
 
-def idle_share(result: Result, host: HostResult, machine: Machine | None) -> float | None:
-    """The unused share of the host's CPU limit, or of the machine's cores if the host has no limit of its own."""
+def free_memory_mb(result: Result, host: HostResult, machines: Machines) -> float | None:
+    """The memory of the host's machine that the run's tasks did not use; None if the host never joined."""
+    if host.host not in machines.by_host:
+        return None
+    hosts = result.hosts if machines.shared else [host]
+    return machines.by_host[host.host].memory_mb - sum(other.memory_mb_max for other in hosts)
+
+
+def idle_share(result: Result, host: HostResult, machines: Machines) -> float | None:
+    """The unused share of the host's CPU limit, or of its machine's cores if the host has no limit of its own."""
     if cpus := result.settings.get("cpus"):
         return max(0.0, 1.0 - host.cpu_cores_mean / float(cpus))
-    if not machine or not machine.cores:
+    cores = machines.cores(host.host)
+    if not cores:
         return None
-    used = sum(one.cpu_cores_mean for one in result.hosts) + result.other_cores_mean
-    return max(0.0, 1.0 - used / machine.cores)
+    on_machine = result.hosts if machines.shared else [host]
+    others = result.other_cores_mean if machines.shared else result.other_cores_by_host.get(host.host, 0.0)
+    return max(0.0, 1.0 - (sum(one.cpu_cores_mean for one in on_machine) + others) / cores)

@@ -7,8 +7,6 @@ import polars as pl
 from paceline.analyze.curves import learning_curves
 from paceline.analyze.summary import training_start_s
 from paceline.analyze.timeline import phase_spans
-from paceline.report.host_table import Machine
-from paceline.store.events import JoinedEvent
 from paceline.store.paths import RunPaths
 from paceline.store.result import Result
 from paceline.store.run import StoredRun
@@ -45,10 +43,3 @@ class RunData:
     @cached_property
     def spans(self) -> pl.DataFrame:
         return phase_spans(self.steps, mixed_phase=self._stored.header.strategy.mixed_phase)
-
-
-def machine_of(paths: RunPaths) -> Machine | None:
-    """The machine of the first host that joined; None if none did."""
-    for joined in StoredRun(paths).all(JoinedEvent):
-        return Machine(cores=joined.cores, memory_mb=joined.memory_bytes / 1e6)
-    return None

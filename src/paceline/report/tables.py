@@ -59,13 +59,12 @@ def time_and_accuracy(groups: Sequence[Group]) -> DataTable:
 
 
 def steps_by_worker(groups: Sequence[Group]) -> DataTable:
-    most_workers = max((len(group.first.workers) for group in groups), default=0)
+    columns = max(([worker.task for worker in group.first.workers] for group in groups), key=len, default=[])
     rows = []
     for group in groups:
         workers = len(group.first.workers)
         steps = [metric_cell(group, lambda r, i=i: r.workers[i].steps, digits=0) for i in range(workers)]  # type: ignore[misc]
-        rows.append([*setting_cells(group, groups), *steps, *[Cell("")] * (most_workers - workers)])
-    columns = [f"w{number}" for number in range(most_workers)]
+        rows.append([*setting_cells(group, groups), *steps, *[Cell("")] * (len(columns) - workers)])
     return _table("Steps per worker", f"Values: {REPEATS_LEGEND}.", groups, columns, rows)
 
 

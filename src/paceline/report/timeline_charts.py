@@ -27,7 +27,7 @@ def timeline(run: RunData) -> Chart | None:
     spans = run.spans
     if not len(spans):
         return None
-    tasks = sorted(spans["task"].unique().to_list(), key=_task_order)
+    tasks = _in_order(run, spans["task"])
     views = [_view(run, spans, window, tasks) for window in _windows(run, spans)]
     return Chart(
         key="timeline",
@@ -52,7 +52,7 @@ def shares_over_time(run: RunData) -> Chart | None:
     if bins < 3:
         return None
     shares = phase_shares(spans, bins=bins)
-    tasks = sorted(shares["task"].unique().to_list(), key=_task_order)
+    tasks = _in_order(run, shares["task"])
     traces: list[Trace] = []
     for row, task in enumerate(tasks[:_MOST_TASKS]):
         in_legend = {trace["name"] for trace in traces}
@@ -159,7 +159,7 @@ def _fused_caption(spans: pl.DataFrame) -> str:
     return " fused = one framework call that pulls, computes and pushes." if has_fused else ""
 
 
-def _task_order(task: str) -> tuple[str, int]:
-    """Sort key: w10 comes after w9."""
-    digits = "".join(mark for mark in task if mark.isdigit())
-    return task.rstrip("0123456789"), int(digits or 0)
+def _in_order(run: RunData, tasks: pl.Series) -> list[str]:
+    """Each task once: parameter servers, then workers by their index."""
+    workers = [worker.task for worker in run.result.workers]
+    return sorted(tasks.unique(), key=lambda task: (workers.index(task) if task in workers else -1, task))

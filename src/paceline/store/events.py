@@ -29,6 +29,8 @@ class JoinedEvent(StoredEvent, frozen=True, kw_only=True):
     """`host` if the host has a network of its own, `machine` if it shares the machine's."""
     cores: int
     memory_bytes: int
+    versions: dict[str, str | None] = {}
+    free_disk_bytes: int | None = None
 
 
 class AssignedEvent(StoredEvent, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from paceline.errors import SpecError, StoreError
 from paceline.messages import DECODE_ERRORS
 from paceline.plan.layout import TaskPlace
 from paceline.plan.limits import HostLimits
+from paceline.plan.roles import WORKER
 from paceline.spec.experiment import RunSpec
 from paceline.spec.fault import Fault
 from paceline.spec.stop import StopRule
@@ -70,7 +71,7 @@ class RunHeader(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def worker_hosts(self) -> dict[str, str]:
         """The host of each worker."""
-        return {place.task: place.host for place in self.places if place.role == "w"}
+        return {place.task: place.host for place in self.places if place.role == WORKER}
 
     @property
     def task_hosts(self) -> dict[str, str]:

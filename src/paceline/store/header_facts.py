@@ -2,8 +2,9 @@
 
 import msgspec
 
-from paceline.engines.registry import ENGINES
-from paceline.hosts.registry import HOSTS
+from paceline.engines.registry import engines
+from paceline.hosts.registry import host_kinds
+from paceline.spec.hosts import HostsChoice
 from paceline.strategies.descriptor import Strategy
 from paceline.strategies.registry import strategies
 
@@ -32,26 +33,27 @@ class StoredHostKind(msgspec.Struct, frozen=True, kw_only=True):
 
 def stored_engine(name: str, strategy: str) -> StoredEngine:
     """The facts of an engine for a run with this strategy; of an unknown engine only the name."""
-    if name not in ENGINES:
+    if name not in engines():
         return StoredEngine(name=name)
-    even = [other for other, one in ENGINES.items() if one.splits_parameters_evenly and strategy in one.strategies]
+    even = [other for other, one in engines().items() if one.splits_parameters_evenly and strategy in one.strategies]
     return StoredEngine(
         name=name,
-        version=ENGINES[name].version,
-        splits_parameters_evenly=ENGINES[name].splits_parameters_evenly,
+        version=engines()[name].version,
+        splits_parameters_evenly=engines()[name].splits_parameters_evenly,
         evenly_splitting_engines=tuple(other for other in even if other != name),
     )
 
 
-def stored_host_kind(name: str) -> StoredHostKind:
-    """The facts of a kind of hosts; of an unknown kind only the name."""
-    if name not in HOSTS:
+def stored_host_kind(hosts: str) -> StoredHostKind:
+    """The facts of the kind of hosts in `KIND[:ARGUMENT]`; of an unknown kind only the name."""
+    name = HostsChoice.parse(hosts).kind
+    if name not in host_kinds():
         return StoredHostKind(name=name)
-    kind = HOSTS[name]
+    kind = host_kinds()[name]
     return StoredHostKind(name=name, shares_one_machine=kind.shares_one_machine, has_links=kind.has_links)
 
 
 def alternatives(strategy: Strategy, engine: str) -> tuple[Strategy, ...]:
     """The counterparts of a strategy that an engine has."""
-    able = ENGINES[engine].strategies if engine in ENGINES else frozenset()
+    able = engines()[engine].strategies if engine in engines() else frozenset()
     return tuple(strategies()[name] for name in strategy.counterparts if name in able and name in strategies())

@@ -179,7 +179,9 @@ class Result(msgspec.Struct, kw_only=True):
     key: str
     """Equal for runs of equal specs; a sweep finds its finished runs by it."""
     other_cores_mean: float = 0.0
-    """Cores of the machine used by anything but the run's tasks, on average over the training."""
+    """Cores of all machines used by anything but the run's tasks, on average over the training."""
+    other_cores_by_host: dict[str, float] = {}
+    """The same for each host's machine; hosts that share a machine have the same number."""
     traceback: str | None = None
     """Of a user's own workload that failed: from where its code comes in."""
     traced_steps: int = 0

@@ -40,7 +40,7 @@ def main() -> None:
 
 def _run(channel: "Channel[Job]", records: Path) -> Outcome:
     from paceline.data.registry import load
-    from paceline.engines.registry import ENGINES
+    from paceline.entry_points import load_object
     from paceline.recording.recorder import Recorder, SilentRecorder
     from paceline.workloads.model import Model
     from paceline.workloads.registry import workload
@@ -58,7 +58,8 @@ def _run(channel: "Channel[Job]", records: Path) -> Outcome:
         recorder=(Recorder if job.record else SilentRecorder)(records),
         rendezvous=channel,
     )
-    return ENGINES[job.engine].run(job.role, context)
+    outcome: Outcome = load_object(job.entry_point)(context)
+    return outcome
 
 
 def _fail_disconnected(channel: "Channel[Job]", address: str, silent_s: float) -> None:

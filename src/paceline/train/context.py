@@ -7,6 +7,7 @@ import msgspec
 
 from paceline.data.batches import Examples
 from paceline.data.dataset import PreparedData
+from paceline.plan.roles import WORKER
 from paceline.recording.recorder import Recorder
 from paceline.spec.interval import Interval
 from paceline.spec.stop import StopRule
@@ -31,6 +32,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     examples: int | None
     """Number of training examples to use; None: all."""
     engine: str
+    entry_point: str
+    """`module:function` of the engine that does this task's work."""
     strategy: str
     synchronous: bool
     batch: int
@@ -64,7 +67,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_chief(self) -> bool:
-        return self.role == "w" and self.index == 0
+        return self.role == WORKER and self.index == 0
 
 
 class Outcome(msgspec.Struct, kw_only=True):

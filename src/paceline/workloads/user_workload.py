@@ -198,10 +198,9 @@ def _check(workload: Workload, name: str) -> None:
         raise SpecError(
             f"{name}: momentum needs all weights, but a sparse model transfers only those a batch uses: set momentum=0"
         )
-    models = [workload.model, workload.torch, workload.tensorflow, workload.blocks]
-    if not any(models):
+    if not (workload.model or workload.blocks or workload.user_models):
         raise SpecError(f"{name}: the workload has no model: give model, torch or tensorflow")
-    if workload.model and (workload.torch or workload.tensorflow):
+    if workload.model and workload.user_models:
         raise SpecError(
             f"{name}: the workload has two models: give model, which runs on every engine, or torch and tensorflow"
         )

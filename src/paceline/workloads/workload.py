@@ -63,9 +63,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
         return self.model.loss if self.model else self.loss
 
     @property
-    def engines(self) -> frozenset[str] | None:
-        """The engines that can run it; None means all."""
-        if self.model or self.blocks:
-            return None
-        makers = {"torch": self.torch, "tensorflow": self.tensorflow}
-        return frozenset(engine for engine, make in makers.items() if make)
+    def user_models(self) -> Mapping[str, Callable[[], Any]]:
+        """The functions that make a user's own model, by the name of their field; empty if `model` describes it."""
+        given = {"torch": self.torch, "tensorflow": self.tensorflow}
+        return {field: make for field, make in given.items() if make}

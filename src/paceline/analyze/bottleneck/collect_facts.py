@@ -6,8 +6,10 @@ import polars as pl
 
 from paceline.analyze.bottleneck.facts import Facts, HostFacts, LinkFacts, Phases, ServerFacts, TaskUse, WorkerFacts
 from paceline.analyze.critical_path import critical_path
+from paceline.analyze.machines import Machines
 from paceline.plan.limits import HostLimits
-from paceline.store.events import AssignedEvent, FinishedEvent, JoinedEvent
+from paceline.plan.roles import SERVER
+from paceline.store.events import AssignedEvent, FinishedEvent
 from paceline.store.header import RunHeader
 from paceline.store.result import HostResult, WorkerResult
 from paceline.store.run import StoredRun
@@ -23,13 +25,13 @@ def collect_facts(
     start_s: float,
     end_s: float,
     total_s: float,
-    other_cores: float,
+    machines: Machines,
+    other_cores: Mapping[str, float],
 ) -> Facts:
     header = run.header
     steps = run.steps
     uses = _uses(run.samples, start_s, end_s)
-    host_facts = _hosts(hosts, header.limits)
-    machine_cores = max((event.cores for event in run.all(JoinedEvent)), default=1)
+    host_facts = _hosts(hosts, header.limits, machines, other_cores)
     threads = {event.task: event.threads for event in run.all(AssignedEvent)}
     made = {worker.task: worker for worker in workers}
     return Facts(
@@ -49,11 +51,11 @@ def collect_facts(
             )
             for worker in made.values()
         ),
-        servers=tuple(_servers(run, uses, host_facts, start_s, end_s, machine_cores)),
+        servers=tuple(_servers(run, uses, host_facts, start_s, end_s)),
         links=tuple(_links(hosts)),
         hosts=host_facts,
-        machine_cores=machine_cores if header.host_kind.shares_one_machine else 0,
-        other_cores=other_cores,
+        machine_cores=machines.total_cores if machines.shared else 0,
+        other_cores=machines.total(other_cores),
         arithmetic_s=_arithmetic_s(run, threads),
         last=_last(steps, header),
         coverage=_coverage(steps),
@@ -84,13 +86,17 @@ def _uses(samples: pl.DataFrame, start_s: float, end_s: float) -> dict[str, Task
     return found
 
 
-def _hosts(hosts: list[HostResult], limits: Mapping[str, HostLimits]) -> tuple[HostFacts, ...]:
+def _hosts(
+    hosts: list[HostResult], limits: Mapping[str, HostLimits], machines: Machines, other_cores: Mapping[str, float]
+) -> tuple[HostFacts, ...]:
     return tuple(
         HostFacts(
             host=host.host,
             tasks=tuple(host.tasks),
             cpu_cores=host.cpu_cores_mean,
             cpus=limits[host.host].cpus if host.host in limits else None,
+            cores=machines.cores(host.host),
+            other_cores=other_cores.get(host.host, 0.0),
         )
         for host in hosts
     )
@@ -102,21 +108,20 @@ def _servers(
     hosts: tuple[HostFacts, ...],
     start_s: float,
     end_s: float,
-    machine_cores: int,
 ) -> list[ServerFacts]:
     shards = next((event.shard_sizes for event in run.all(FinishedEvent) if event.shard_sizes), {})
     served = run.steps.filter((pl.col("kind") == "serve") & pl.col("t_s").is_between(start_s, end_s))
     busy = dict(served.group_by("task").agg(pl.col("duration_s").sum()).iter_rows())
-    host_limits = {host.host: host.cpus for host in hosts}
+    by_host = {host.host: host for host in hosts}
     found = []
     for place in run.header.places:
-        if place.role != "ps":
+        if place.role != SERVER:
             continue
         task, host = place.task, place.host
         use = uses.get(task, TaskUse())
         # A server held to a share of a core may be full without being at work: its share is used up.
-        held = host_limits[host]
-        share = use.cpu_cores / min(held or machine_cores, machine_cores) if held or task not in busy else 0.0
+        held, cores = by_host[host].cpus, by_host[host].cores or 1
+        share = use.cpu_cores / min(held or cores, cores) if held or task not in busy else 0.0
         if task in busy and end_s > start_s:
             share = max(share, busy[task] / (end_s - start_s))
         found.append(

@@ -82,6 +82,10 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     cpu_cores: float
     cpus: float | None = None
     """CPU limit of its tasks, in cores; None without a limit."""
+    cores: int = 0
+    """Cores of the machine that it is on; 0 if that is not known."""
+    other_cores: float = 0.0
+    """Cores of that machine that other programs used."""
 
     @property
     def is_full(self) -> bool:
@@ -126,11 +130,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         """Steps of the worker that made the fewest."""
         return min((worker.steps for worker in self.workers), default=0)
 
-    @property
-    def machine_is_full(self) -> bool:
-        """Whether the cores of the shared machine were used up on average; True if hosts do not share a machine."""
-        used = sum(host.cpu_cores for host in self.hosts) + self.other_cores
-        return not self.machine_cores or used >= FULL * self.machine_cores
+    def machine_is_full(self, host: HostFacts) -> bool:
+        """Whether the cores of the host's machine were busy, on average; True if that is not known."""
+        if self.machine_cores:
+            used = sum(one.cpu_cores for one in self.hosts) + self.other_cores
+            return used >= FULL * self.machine_cores
+        return not host.cores or host.cpu_cores + host.other_cores >= FULL * host.cores
 
     def host(self, name: str) -> HostFacts:
         return next(host for host in self.hosts if host.host == name)

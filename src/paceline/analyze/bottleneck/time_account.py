@@ -90,7 +90,8 @@ def is_its_own_limit(host: HostFacts) -> bool:
 def _waiting_because_of_others(facts: Facts, host: str, use: TaskUse) -> float:
     """Share of the time that a task waited for a core that others used; 0 if cores were free (it only woke up late)."""
     host_facts = facts.host(host)
-    return use.starved if not is_its_own_limit(host_facts) and (host_facts.is_full or facts.machine_is_full) else 0.0
+    no_free_core = host_facts.is_full or facts.machine_is_full(host_facts)
+    return use.starved if no_free_core and not is_its_own_limit(host_facts) else 0.0
 
 
 def _waiting_because_of_own_limit(facts: Facts, worker: WorkerFacts) -> float:

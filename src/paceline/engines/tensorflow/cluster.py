@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from paceline.engines.ports import held_port
+from paceline.plan.roles import SERVER, WORKER, task_names
 from paceline.train.context import TaskContext
 
 tf1 = tf.compat.v1
@@ -36,9 +37,9 @@ def meet(context: TaskContext) -> Mapping[str, list[str]]:
     holder = held_port(job.address)
     addresses = context.rendezvous.exchange_addresses({_ADDRESS: f"{job.address}:{holder.getsockname()[1]}"})
     holder.close()
-    jobs = {"worker": [addresses[f"w{number}"][_ADDRESS] for number in range(job.workers)]}
+    jobs = {"worker": [addresses[task][_ADDRESS] for task in task_names(WORKER, job.workers)]}
     if job.servers:
-        jobs["ps"] = [addresses[f"ps{number}"][_ADDRESS] for number in range(job.servers)]
+        jobs["ps"] = [addresses[task][_ADDRESS] for task in task_names(SERVER, job.servers)]
     return jobs
 
 
@@ -46,5 +47,5 @@ def start_server(context: TaskContext) -> Any:
     """Join the v1 cluster. The framework binds all interfaces and asks nobody who they are."""
     job = context.job
     cluster = tf1.train.ClusterSpec(meet(context))
-    name = "ps" if job.role == "ps" else "worker"
+    name = "ps" if job.role == SERVER else "worker"
     return tf1.train.Server(cluster, job_name=name, task_index=job.index, config=config(job.threads))

@@ -18,6 +18,7 @@ from paceline.engines.tensorflow.predictor import LocalPredictor
 from paceline.engines.tensorflow.session import Session
 from paceline.engines.tensorflow.tensorboard_graph import graph_event
 from paceline.engines.tensorflow.transfer import carry
+from paceline.plan.roles import SERVER, task_name, task_names
 from paceline.recording.layout import TRACED, RecordKind
 from paceline.recording.recorder import clock_ns
 from paceline.train.checkpoint import InitialState, TrainingState
@@ -110,9 +111,9 @@ class ParameterServerWorker:
         )
 
     def shard_sizes(self) -> dict[str, dict[str, int]]:
-        found: dict[str, dict[str, int]] = {f"ps{server}": {} for server in range(self._job.servers)}
+        found: dict[str, dict[str, int]] = {task: {} for task in task_names(SERVER, self._job.servers)}
         for shape, server in zip(self._shapes, self._parameter_servers, strict=True):
-            found[f"ps{server}"][shape.name] = shape.size
+            found[task_name(SERVER, server)][shape.name] = shape.size
         return found
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ import torch.distributed as dist
 
 from paceline.engines.torch.network import Network
 from paceline.paramserver.transports.shared_memory import SEGMENT, Segment, map_peer_vector
+from paceline.plan.roles import WORKER, task_names
 from paceline.train.context import Job, Peers
 
 _WORTH_SHARING = 2**20
@@ -59,7 +60,7 @@ class SharedMemory:
         return {SEGMENT: self._segment.path}
 
     def meet(self, peers: Peers) -> None:
-        paths = [peers[f"w{rank}"][SEGMENT] for rank in range(self._job.workers)]
+        paths = [peers[task][SEGMENT] for task in task_names(WORKER, self._job.workers)]
         vectors = [map_peer_vector(path, 2 * self._size).reshape(2, -1) for path in paths]
         tensors = self._network.tensors
         self._halves = [

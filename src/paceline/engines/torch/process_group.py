@@ -9,6 +9,7 @@ import psutil
 import torch.distributed as dist
 
 from paceline.engines.ports import listening_socket
+from paceline.plan.roles import CHIEF
 from paceline.train.context import Peers, TaskContext
 
 _PATIENCE = timedelta(seconds=600)
@@ -24,7 +25,7 @@ def join(context: TaskContext, addresses: Mapping[str, str] = MappingProxyType({
     listener = listening_socket(job.address) if job.is_chief else None
     own = {"store": f"{job.address}:{listener.getsockname()[1]}"} if listener else {}
     peers = context.rendezvous.exchange_addresses({**own, **addresses})
-    host, port = peers["w0"]["store"].rsplit(":", 1)
+    host, port = peers[CHIEF]["store"].rsplit(":", 1)
     store = dist.TCPStore(
         host,
         int(port),

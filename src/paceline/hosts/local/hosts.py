@@ -1,4 +1,4 @@
-"""Hosts that are only names: every agent is a plain process on this machine. Works on any OS."""
+"""Hosts that are only names: every agent is a plain process on this machine. Works on any operating system."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from paceline.errors import HostError, RunError
-from paceline.hosts.base import AgentPipes, Condition, Host, HostRequest
+from paceline.errors import RunError
+from paceline.hosts.base import AgentPipes, Condition, Host, HostProvider, HostRequest
 from paceline.hosts.child_agent import ChildAgent, agent_argv
 
 
@@ -19,29 +19,16 @@ class LocalHost(msgspec.Struct):
         return ChildAgent(agent_argv(self.name, network="machine"), log)
 
     def apply_condition(self, condition: Condition) -> None:
-        raise RunError(f"{self.name} is a name on this machine and has nothing of its own to change")
+        raise RunError(f"{self.name} is a name on this machine: it has no link or CPU share that could be changed")
 
 
-class LocalHosts:
-    summary = "plain processes on this machine, talking over loopback"
-    shares_one_machine = True
-    shares_memory = True
-    has_links = False
+class LocalHosts(HostProvider):
+    def __init__(self, argument: str | None = None) -> None:
+        """A local host needs no argument."""
 
-    def check(self, wanted: Sequence[HostRequest]) -> None:
-        for request in wanted:
-            for flag, value in (
-                ("--link", request.link_bits_s),
-                ("--latency", request.latency_s),
-                ("--cpus", request.cpus),
-            ):
-                if value is not None:
-                    raise HostError(f"{flag} needs hosts of their own: add --hosts netns (Linux, root)")
-            for fault in sorted(request.faults):
-                raise HostError(
-                    f"fault '{fault} {request.name} …' needs hosts of their own: add --hosts netns (Linux, root)"
-                )
+    def check(self, requests: Sequence[HostRequest]) -> None:
+        """Every machine can start processes."""
 
     @contextmanager
-    def open(self, token: str, wanted: Sequence[HostRequest]) -> Iterator[list[Host]]:
-        yield [LocalHost(request.name) for request in wanted]
+    def open(self, token: str, requests: Sequence[HostRequest]) -> Iterator[list[Host]]:
+        yield [LocalHost(request.name) for request in requests]

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from paceline.errors import HostError, RunError
-from paceline.hosts.base import AgentPipes, Condition, Host, HostRequest
+from paceline.hosts.base import AgentPipes, Condition, Host, HostProvider, HostRequest
 from paceline.hosts.child_agent import ChildAgent, agent_argv
 from paceline.hosts.netns import cgroup, iproute, leftovers, reaper, run_lock, setup
 
@@ -34,16 +34,14 @@ class NetnsHost(setup.CreatedHost):
             raise RunError(f"{self.name} cannot be changed: {error}") from None
 
 
-class NetnsHosts:
-    summary = "network namespaces on this machine, with links and CPU shares of their own (Linux, root)"
-    shares_one_machine = True
-    shares_memory = False
-    has_links = True
+class NetnsHosts(HostProvider):
+    def __init__(self, argument: str | None = None) -> None:
+        """A namespace needs no argument."""
 
-    def check(self, wanted: Sequence[HostRequest]) -> None:
+    def check(self, requests: Sequence[HostRequest]) -> None:
         _check_machine()
-        names = [request.name for request in wanted]
-        for request in wanted:
+        names = [request.name for request in requests]
+        for request in requests:
             _check_name(request.name, names)
             _check_cpus(request.cpus)
             if "slow" in request.faults:
@@ -55,7 +53,7 @@ class NetnsHosts:
                 raise HostError("--latency needs the kernel's netem queue: load sch_netem, or leave --latency out")
 
     @contextmanager
-    def open(self, token: str, wanted: Sequence[HostRequest]) -> Iterator[list[Host]]:
+    def open(self, token: str, requests: Sequence[HostRequest]) -> Iterator[list[Host]]:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", reaper.__name__],
             stdin=subprocess.PIPE,
@@ -64,11 +62,17 @@ class NetnsHosts:
         )
         hold = None
         try:
-            hosts = _ask(process, token, wanted)
+            hosts = _ask(process, token, requests)
             hold = run_lock.join(token)
             yield [*hosts]
         finally:
             _end(process, hold)
+
+    def leftovers(self) -> list[str]:
+        return [str(left) for left in leftovers.find()]
+
+    def clean(self) -> list[str]:
+        return leftovers.clean(leftovers.find())
 
 
 def enter(namespace: str, argv: Sequence[str]) -> list[str]:

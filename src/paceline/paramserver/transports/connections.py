@@ -8,6 +8,7 @@ from paceline.errors import PeersGone
 from paceline.paramserver.transports.connection import ServerConnection
 from paceline.paramserver.transports.pipe_transport import PipeConnection
 from paceline.paramserver.transports.zmq_transport import ZmqConnection
+from paceline.plan.roles import SERVER, task_names
 from paceline.train.context import Job, Peers, TaskContext
 
 
@@ -18,10 +19,8 @@ class ServerConnections(list[ServerConnection]):
         super().__init__()
         self._sockets: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         try:
-            for name in (f"ps{number}" for number in range(context.job.servers)):
-                self.append(
-                    self._connect(name, peers[name]["parameters"], context.job, context.rendezvous.disconnect_requested)
-                )
+            for name in task_names(SERVER, context.job.servers):
+                self.append(self._connect(name, peers[name]["parameters"], context.job, context.rendezvous.disconnect_requested))
         except PeersGone:
             self.abandon()
             raise

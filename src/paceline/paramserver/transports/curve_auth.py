@@ -3,6 +3,7 @@
 import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
+from paceline.plan.roles import SERVER, WORKER
 from paceline.train.context import Job
 
 SERVER_PUBLIC = "curve-server-public"
@@ -13,13 +14,13 @@ _DOMAIN = "paceline"
 """The ZAP domain: ZeroMQ's name for the set of sockets that one authenticator is responsible for."""
 
 
-def new_keys() -> tuple[dict[str, str], dict[str, str]]:
-    """Secrets of the servers and of the workers of one run."""
+def new_keys() -> dict[str, dict[str, str]]:
+    """Secrets of the servers and of the workers of one run, by role."""
     server_public, server_secret = (key.decode() for key in zmq.curve_keypair())
     client_public, client_secret = (key.decode() for key in zmq.curve_keypair())
     servers = {SERVER_PUBLIC: server_public, SERVER_SECRET: server_secret, CLIENT_PUBLIC: client_public}
     workers = {SERVER_PUBLIC: server_public, CLIENT_PUBLIC: client_public, CLIENT_SECRET: client_secret}
-    return servers, workers
+    return {SERVER: servers, WORKER: workers}
 
 
 class _SingleKey:

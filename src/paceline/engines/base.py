@@ -1,0 +1,87 @@
+"""The contract of an engine: a descriptor that says what a framework can do and where its code is.
+
+An engine is a folder (or an installed package) with a descriptor, registered in pyproject.toml:
+
+    [project.entry-points."paceline.engines"]
+    torch = "paceline.engines.torch.descriptor:DESCRIPTOR"
+
+The descriptor's module must not import the framework: it is loaded to plan a run, to list engines and to print help.
+Code that does is named as `module:function` and loaded only in the process that calls it.
+"""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, cast
+
+import msgspec
+
+from paceline.entry_points import load_object
+from paceline.versions import installed_version
+
+if TYPE_CHECKING:  # Shell completion lists engines and must not wait for NumPy.
+    from paceline.workloads.layers import Layer
+    from paceline.workloads.workload import Workload
+
+Secrets = dict[str, dict[str, str]]
+"""By role and purpose."""
+
+
+class Engine(msgspec.Struct, frozen=True, kw_only=True):
+    """What Paceline knows of an engine. Only the first group of fields is required."""
+
+    summary: str
+    """One line for `paceline doctor`."""
+    required_module: str
+    """The top-level module that must be importable, e.g. torch."""
+    distributions: tuple[str, ...]
+    """The distributions that may provide that module; the version of the first one installed is the engine's."""
+    install_hint: str
+    """The command that installs it."""
+    strategies: frozenset[str]
+    """The strategies that it implements."""
+    tasks: Mapping[str, str]
+    """By role (see plan.roles): `module:function` of (TaskContext) -> Outcome, which is the task's whole work."""
+
+    secrets: str | None = None
+    """`module:function` of () -> Secrets: keys made anew for each run, which a task gets according to its role."""
+    environment: Mapping[str, str] = {}
+    """Environment variables set for its tasks before the framework is loaded."""
+    listens: str = ""
+    """What listens on which address during a run and who may connect, for `paceline doctor`."""
+
+    layers: "frozenset[type[Layer]] | None" = None
+    """The layers that it can build; None is all."""
+    multiplies_blocks: bool = False
+    """Whether it runs workloads that multiply matrices block by block instead of training."""
+    user_model: str | None = None
+    """The field of Workload in which a user gives a model of this framework; None: it takes none."""
+
+    shares_memory: bool = False
+    """Whether its servers and workers can pass values through memory that they share."""
+    drops_late_gradients: bool = False
+    """Whether its servers can make an update without the gradients of the slowest workers."""
+    workers_rejoin: bool = False
+    """Whether a worker of its parameter servers can be restarted while the other tasks keep running."""
+    splits_parameters_evenly: bool = False
+    """Whether it divides a parameter among several servers, so that each holds the same number of values."""
+
+    @property
+    def installed(self) -> bool:
+        return find_spec(self.required_module) is not None
+
+    @property
+    def version(self) -> str | None:
+        """Of the framework as it is installed here; None if it is not."""
+        return installed_version(self.distributions)
+
+    def can_run(self, workload: "Workload") -> bool:
+        """Whether it can build what the workload computes."""
+        if workload.blocks:
+            return self.multiplies_blocks
+        if workload.model:
+            return self.layers is None or {type(layer) for layer in workload.model.layers} <= self.layers
+        return self.user_model in workload.user_models
+
+    def new_secrets(self) -> Secrets:
+        """Keys for one run."""
+        return cast(Secrets, load_object(self.secrets)()) if self.secrets else {}

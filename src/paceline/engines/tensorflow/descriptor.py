@@ -1,0 +1,24 @@
+"""TensorFlow as an engine."""
+
+from paceline.engines.base import Engine
+from paceline.plan.roles import SERVER, WORKER
+
+DESCRIPTOR = Engine(
+    summary="TensorFlow: v1 graph with parameter servers; MultiWorkerMirroredStrategy",
+    required_module="tensorflow",
+    distributions=("tensorflow-cpu", "tensorflow"),
+    install_hint="pip install 'paceline[tensorflow]'",
+    strategies=frozenset({"single", "ps-sync", "ps-async", "allreduce"}),
+    tasks={SERVER: "paceline.engines.tensorflow.server:serve", WORKER: "paceline.engines.tensorflow.worker:run"},
+    environment={
+        # The loss of a peer must be an error at once instead of endless retries.
+        "GRPC_FAIL_FAST": "use_caller",
+        "TF_CPP_MIN_LOG_LEVEL": "1",
+        # oneDNN changes the order of float sums, and engines must stay comparable.
+        "TF_ENABLE_ONEDNN_OPTS": "0",
+        "CUDA_VISIBLE_DEVICES": "-1",
+    },
+    listens="Servers listen on every interface and accept any connection.",
+    multiplies_blocks=True,
+    user_model="tensorflow",
+)

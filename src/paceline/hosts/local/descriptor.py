@@ -1,0 +1,10 @@
+"""Hosts that are only names on this machine."""
+
+from paceline.hosts.base import HostKind
+
+DESCRIPTOR = HostKind(
+    summary="plain processes on this machine, talking over loopback",
+    provider="paceline.hosts.local.hosts:LocalHosts",
+    shares_one_machine=True,
+    shares_memory=True,
+)
