@@ -81,7 +81,9 @@ def test_the_load_of_other_programs_is_the_same_each_time_it_is_computed() -> No
 def test_the_load_of_other_programs_is_counted_on_each_machine_by_itself() -> None:
     half_a_core = [i * 0.05 for i in range(11)]
     first = samples(half_a_core, [0] * 11).with_columns(cores_busy_s=pl.concat_list(pl.col("t_s")))
-    second = samples(half_a_core, [0] * 11).with_columns(host=pl.lit("h2"), cores_busy_s=pl.concat_list(pl.col("t_s") * 2))
+    second = samples(half_a_core, [0] * 11).with_columns(
+        host=pl.lit("h2"), cores_busy_s=pl.concat_list(pl.col("t_s") * 2)
+    )
     both = pl.concat([first, second])
     found = other_cores(both, start_s=0.0, end_s=1.0, shared=False)
     assert found == pytest.approx({"h1": 0.5, "h2": 1.5})

@@ -69,7 +69,7 @@ def test_two_workers_compute_what_one_computes_with_twice_the_batch(installed: P
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("logreg", "--engine", "echo", "--strategy", "ps-sync"), "engine echo has no ps-sync"),
+        (("logreg", "--engine", "echo", "--strategy", "ps-sync"), "engine echo has no strategy ps-sync"),
         (("lenet", "--engine", "echo"), "lenet does not run on engine echo: use tensorflow, torch"),
         (("matmul", "--engine", "echo"), "does not run on engine echo"),
         (("logreg", "--hosts", "plain:x"), "hosts plain takes no argument"),

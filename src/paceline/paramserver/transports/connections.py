@@ -20,7 +20,8 @@ class ServerConnections(list[ServerConnection]):
         self._sockets: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         try:
             for name in task_names(SERVER, context.job.servers):
-                self.append(self._connect(name, peers[name]["parameters"], context.job, context.rendezvous.disconnect_requested))
+                address = peers[name]["parameters"]
+                self.append(self._connect(name, address, context.job, context.rendezvous.disconnect_requested))
         except PeersGone:
             self.abandon()
             raise

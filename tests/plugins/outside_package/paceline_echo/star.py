@@ -25,7 +25,7 @@ class Star:
         listener = socket.create_server((job.address, 0)) if self._is_chief else None
         addresses = {_PURPOSE: "{}:{}".format(*listener.getsockname())} if listener else {}
         # `meet` returns the addresses of all tasks, once every task has told its own.
-        peers = context.rendezvous.meet(addresses)
+        peers = context.rendezvous.exchange_addresses(addresses)
         if listener:
             self._streams = self._accept(listener)
         else:
