@@ -74,7 +74,7 @@ def make_runs(directory: Path, *ids: str) -> None:
         (("run", "logreg,le"), ["logreg,lenet"]),
         (("run", "logreg", "--engine", ""), ["torch", "tensorflow"]),
         (("run", "logreg", "--engine", "torch,"), ["torch,tensorflow"]),
-        (("run", "logreg", "--strategy", "ps"), ["ps-async", "ps-sync"]),
+        (("run", "logreg", "--strategy", "ps"), ["ps-sync", "ps-async"]),
         (("run", "logreg", "--strategy", "ps-sync,ps"), ["ps-sync,ps-async"]),
         (("run", "logreg", "--layout", "c"), ["cluster", "cluster2"]),
         (("run", "logreg", "--hosts", "n"), ["netns"]),
