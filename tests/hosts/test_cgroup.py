@@ -43,9 +43,9 @@ def test_a_group_without_a_limit_can_be_given_one_and_lose_it_again(tmp_path: Pa
     ):
         group = hierarchy.make("paceline-x-h1", None)
         assert (group / file).read_text() == unlimited
-        hierarchy.hold(group, 0.2)
+        hierarchy.set_cpus(group, 0.2)
         assert (group / file).read_text() == limited
-        hierarchy.hold(group, None)
+        hierarchy.set_cpus(group, None)
         assert (group / file).read_text() == unlimited
 
 

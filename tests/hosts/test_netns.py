@@ -17,7 +17,7 @@ from paceline.hosts.base import Condition, Host, HostRequest
 from paceline.hosts.netns import cgroup, iproute, leftovers, run_lock
 from paceline.hosts.netns import hosts as netns_hosts
 from paceline.hosts.netns.hosts import NetnsHost, NetnsHosts, enter
-from paceline.hosts.netns.setup import CreatedHost, change, downlink, uplink
+from paceline.hosts.netns.setup import CreatedHost, apply_condition, downlink, uplink
 from paceline.messages import FromAgent, Hello, Receiver
 from process_io import read_line, send_line
 
@@ -122,14 +122,14 @@ def traces(token: str) -> list[str]:
     return [name for place in places if place.is_dir() for name in os.listdir(place) if token in name]
 
 
-def keeper_of(token: str) -> int:
-    (pid,) = [made.keeper for made in run_lock.run_locks() if made.path.stem == token]
+def reaper_of(token: str) -> int:
+    (pid,) = [made.reaper for made in run_lock.run_locks() if made.path.stem == token]
     assert pid
     return pid
 
 
-def kill_keeper(token: str) -> None:
-    pid = keeper_of(token)
+def kill_reaper(token: str) -> None:
+    pid = reaper_of(token)
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: not is_running(pid))
 
@@ -246,10 +246,12 @@ def test_what_the_system_refuses_to_change_is_one_line(token: str) -> None:
 def test_a_delayed_host_keeps_its_delay_when_its_rate_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[str, list[str], str]] = []
     monkeypatch.setattr(iproute, "batch", lambda name, lines, *, namespace: told.append((name, lines, namespace)))
-    made = CreatedHost(name="h1", address="", namespace="ns", cgroups=[], switch="sw", delayed=True, now=Condition())
-    change(made, Condition(link_bits_s=10**9))
-    change(made, Condition(link_bits_s=10**9))
-    change(made, Condition())
+    made = CreatedHost(
+        name="h1", address="", namespace="ns", cgroups=[], switch="sw", delayed=True, condition_now=Condition()
+    )
+    apply_condition(made, Condition(link_bits_s=10**9))
+    apply_condition(made, Condition(link_bits_s=10**9))
+    apply_condition(made, Condition())
     assert told == [
         ("tc", ["qdisc replace dev eth0 parent 1:1 handle 10: tbf rate 1000000000bit burst 250000 latency 50ms"], "ns"),
         ("tc", ["qdisc replace dev h1 root handle 10: tbf rate 1000000000bit burst 250000 latency 50ms"], "sw"),
@@ -308,18 +310,18 @@ def test_a_controller_killed_dead_leaves_nothing(token: str, holder: subprocess.
     eventually(lambda: not traces(token) and not any(map(is_running, sleepers)))
 
 
-def test_leftovers_of_a_killed_keeper_are_found_and_removed(token: str, holder: subprocess.Popen[str]) -> None:
+def test_leftovers_of_a_killed_reaper_are_found_and_removed(token: str, holder: subprocess.Popen[str]) -> None:
     sleepers = [int(read_line(holder)) for _ in range(3)]
     assert read_line(holder) == "ready"
     assert left_of(token) == []
-    kill_keeper(token)
+    kill_reaper(token)
     assert left_of(token) == [], "the run still lives, so its hosts are not leftovers"
     assert leftovers.clean([leftovers.Leftover("namespace", f"pl-{token}-h1")]) == []
 
     holder.kill()
     holder.wait()
     left = left_of(token)
-    assert sorted(found.kind for found in left) == ["cgroup"] * 3 + ["claim"] + ["namespace"] * 4
+    assert sorted(found.kind for found in left) == ["cgroup"] * 3 + ["lock"] + ["namespace"] * 4
     assert {pid for found in left for pid in found.pids} == set(sleepers)
     lines = leftovers.clean(left)
     assert f"removed namespace pl-{token}-h1" in lines
@@ -329,24 +331,24 @@ def test_leftovers_of_a_killed_keeper_are_found_and_removed(token: str, holder: 
     assert not any(map(is_running, sleepers))
 
 
-def test_leaving_the_hosts_removes_them_even_if_the_keeper_was_killed(token: str) -> None:
+def test_leaving_the_hosts_removes_them_even_if_the_reaper_was_killed(token: str) -> None:
     with NetnsHosts().open(token, requests(2, cpus=0.5)):
-        kill_keeper(token)
+        kill_reaper(token)
     assert not traces(token)
 
 
-def test_leaving_the_hosts_removes_them_even_if_the_keeper_hangs(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(netns_hosts, "_KEEPER_END_S", 0.1)
+def test_leaving_the_hosts_removes_them_even_if_the_reaper_hangs(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(netns_hosts, "_REAPER_END_S", 0.1)
     with NetnsHosts().open(token, requests(2, cpus=0.5)):
-        os.kill(keeper_of(token), signal.SIGSTOP)
+        os.kill(reaper_of(token), signal.SIGSTOP)
     assert not traces(token)
 
 
-def test_a_keeper_ignores_ctrl_c_and_cleans_up_when_terminated(token: str) -> None:
+def test_a_reaper_ignores_ctrl_c_and_cleans_up_when_terminated(token: str) -> None:
     with NetnsHosts().open(token, requests(2)):
-        keeper = keeper_of(token)
+        reaper = reaper_of(token)
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
-            os.kill(keeper, number)
+            os.kill(reaper, number)
         eventually(lambda: not traces(token))
 
 

@@ -14,13 +14,13 @@ _SHIPMENT_BYTES = 512 * 1024
 
 
 class ChildAgent:
-    """Implements AgentPipes over a Popen. Closing stdin is the polite way to end it."""
+    """Implements AgentPipes for a child process. The agent ends by itself when its stdin is closed."""
 
     def __init__(self, argv: Sequence[str], log: Path) -> None:
-        with log.open("ab") as complaints:
-            # Its own session: a Ctrl-C on the terminal is the controller's to handle.
+        with log.open("ab") as stderr:
+            # In a session of its own, because only the controller handles Ctrl-C on the terminal.
             self._process = subprocess.Popen(
-                list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, start_new_session=True
+                list(argv), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True
             )
         assert self._process.stdin
         assert self._process.stdout
@@ -41,14 +41,14 @@ class ChildAgent:
 
 
 def _widen(pipe: BinaryIO) -> None:
-    """Room for all that an agent ships at a time: else it and the controller wake each other up for every 64 KiB."""
+    """Make the pipe large enough for one shipment: otherwise agent and controller wake each other for every 64 KiB."""
     if sys.platform == "linux":
-        with suppress(OSError):  # A user may have only so many wide pipes.
+        with suppress(OSError):  # The system limits how many large pipes a user may have.
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _SHIPMENT_BYTES)
 
 
 def agent_argv(name: str, *, network: str, cgroups: Sequence[str] = ()) -> list[str]:
-    """The command of an agent; `cgroups` are cgroup.procs files each of its tasks joins."""
+    """The command that starts an agent; `cgroups` are the cgroup.procs files that each of its tasks joins."""
     argv = [sys.executable, "-m", "paceline.agent", "--host", name, "--network", network]
     for path in cgroups:
         argv += ["--cgroup", path]

@@ -1,4 +1,4 @@
-"""CPU shares by cgroup, version 1 or 2: one group per host, which the host's tasks join."""
+"""CPU limits by cgroup, version 1 or 2: one cgroup per host, which the tasks of the host join."""
 
 import errno
 import math
@@ -10,37 +10,37 @@ from pathlib import Path
 from typing import NamedTuple
 
 MIN_CPUS = 0.001
-"""The kernel's shortest quota (1 ms) in its longest period (1 s)."""
-_PERIOD_US = 10_000  # short, so that a throttled host is slow and not fitful
+"""The smallest limit: the kernel's shortest quota (1 ms) in its longest period (1 s)."""
+_PERIOD_US = 10_000  # Short, so that a throttled host runs slowly instead of in bursts.
 _MIN_QUOTA_US = 1_000
 
 
 class Hierarchy(NamedTuple):
-    """Where groups that limit CPU are made."""
+    """The cgroup hierarchy of the CPU controller."""
 
     root: Path
     version: int
 
     def obstacle(self) -> str | None:
-        """Why no group can be made here, if so."""
+        """Why no cgroup can be created here; None if it can."""
         if not os.access(self.root, os.W_OK):
             return f"{self.root} is not writable"
-        if self.version == 2 and not self._hands_down_cpu() and self._is_occupied():
-            # The kernel refuses controllers below a group that has processes, unless it is the true root.
+        if self.version == 2 and not self._delegates_cpu() and self._has_processes():
+            # The kernel enables no controllers below a cgroup with processes, unless it is the root cgroup.
             return f"{self.root} holds processes itself, so groups in it get no cpu controller"
         return None
 
     def make(self, name: str, cpus: float | None) -> Path:
-        """A group whose processes get so many cores together; None is all there are."""
+        """Create a cgroup whose processes share `cpus` cores; None: no limit."""
         group = self.root / name
-        if self.version == 2 and not self._hands_down_cpu():
+        if self.version == 2 and not self._delegates_cpu():
             (self.root / "cgroup.subtree_control").write_text("+cpu")
         group.mkdir()
-        self.hold(group, cpus)
+        self.set_cpus(group, cpus)
         return group
 
-    def hold(self, group: Path, cpus: float | None) -> None:
-        """Give the processes of a group so many cores from now on."""
+    def set_cpus(self, group: Path, cpus: float | None) -> None:
+        """Change the limit of a cgroup; None: no limit."""
         quota_us, period_us = cpu_limit(cpus) if cpus is not None else (None, _PERIOD_US)
         if self.version == 2:
             (group / "cpu.max").write_text(f"{quota_us or 'max'} {period_us}")
@@ -48,21 +48,21 @@ class Hierarchy(NamedTuple):
             (group / "cpu.cfs_period_us").write_text(str(period_us))
             (group / "cpu.cfs_quota_us").write_text(str(quota_us or -1))
 
-    def _hands_down_cpu(self) -> bool:
+    def _delegates_cpu(self) -> bool:
         return "cpu" in (self.root / "cgroup.subtree_control").read_text().split()
 
-    def _is_occupied(self) -> bool:
+    def _has_processes(self) -> bool:
         return (self.root / "cgroup.type").exists() and bool(processes(self.root))
 
 
 def cpu_limit(cpus: float) -> tuple[int, int]:
-    """Quota and period in microseconds; the period grows only where the quota would be too short."""
+    """Quota and period in microseconds. The period is longer only if the quota would be too short otherwise."""
     period_us = max(_PERIOD_US, min(math.ceil(_MIN_QUOTA_US / cpus), 1_000_000))
     return max(round(cpus * period_us), _MIN_QUOTA_US), period_us
 
 
 def cpu_hierarchy() -> Hierarchy | None:
-    """The hierarchy that controls CPU on this machine, if it is mounted."""
+    """The hierarchy of the CPU controller; None if it is not mounted."""
     for root, kind, options in _mounts():
         if kind == "cgroup" and "cpu" in options:
             return Hierarchy(root, 1)
@@ -72,13 +72,13 @@ def cpu_hierarchy() -> Hierarchy | None:
 
 
 def root() -> Path:
-    """Where the groups of hosts are, or would be."""
+    """The folder that contains the cgroups of hosts."""
     hierarchy = cpu_hierarchy()
     return hierarchy.root if hierarchy else Path("/sys/fs/cgroup")
 
 
 def processes(group: Path) -> list[int]:
-    """The processes in a group; none if the group is gone."""
+    """The processes in a cgroup; empty if the cgroup no longer exists."""
     try:
         return [int(line) for line in (group / "cgroup.procs").read_text().split()]
     except OSError:
@@ -86,7 +86,7 @@ def processes(group: Path) -> list[int]:
 
 
 def remove(group: Path, deadline: float) -> None:
-    """Remove a group without processes; those just killed may hold it until they are fully gone."""
+    """Remove an empty cgroup. Waits for killed processes, which the kernel may still count for a moment."""
     while True:
         try:
             group.rmdir()
@@ -99,8 +99,8 @@ def remove(group: Path, deadline: float) -> None:
 
 
 def thaw(pid: int) -> None:
-    """Let a process of a frozen group run again: under version 1 it cannot even die before."""
-    with suppress(OSError):  # it may be gone by now, which is as good
+    """Thaw the freezer cgroup of a process. Under version 1, a frozen process ignores even SIGKILL."""
+    with suppress(OSError):  # The process may have ended meanwhile.
         lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
         paths = [path for _, names, path in (line.split(":", 2) for line in lines) if names == "freezer"]
         roots = [root for root, kind, options in _mounts() if kind == "cgroup" and "freezer" in options]

@@ -1,4 +1,4 @@
-"""Hosts in a box: network namespaces on this machine, joined by a switch, each with its own link and CPU share."""
+"""Hosts that are network namespaces on this machine, joined by a switch, each with its own link and CPU limit."""
 
 import math
 import os
@@ -17,9 +17,10 @@ from paceline.hosts.base import AgentPipes, Condition, Host, HostProvider, HostR
 from paceline.hosts.child_agent import ChildAgent, agent_argv
 from paceline.hosts.netns import cgroup, iproute, leftovers, reaper, run_lock, setup
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,14}")  # it also names a network interface: 15 characters at most
+# The name of a host is also the name of a network interface, which has at most 15 characters.
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,14}")
 _COMMANDS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux", "unshare": "util-linux"}
-_KEEPER_END_S = 10.0
+_REAPER_END_S = 10.0
 
 
 class NetnsHost(setup.CreatedHost):
@@ -29,7 +30,7 @@ class NetnsHost(setup.CreatedHost):
 
     def apply_condition(self, condition: Condition) -> None:
         try:
-            setup.change(self, condition)
+            setup.apply_condition(self, condition)
         except (iproute.CommandError, OSError) as error:
             raise RunError(f"{self.name} cannot be changed: {error}") from None
 
@@ -46,9 +47,12 @@ class NetnsHosts(HostProvider):
             _check_cpus(request.cpus)
             if "slow" in request.faults:
                 _check_groups("fault slow")
-            asks = "--link" if request.link_bits_s is not None else "fault limit" if "limit" in request.faults else None
-            if asks and not _kernel_has("tbf rate 1mbit burst 5000 latency 50ms"):
-                raise HostError(f"{asks} needs the kernel's tbf queue: load the module sch_tbf, or leave {asks} out")
+            limited_by_fault = "fault limit" if "limit" in request.faults else None
+            option = "--link" if request.link_bits_s is not None else limited_by_fault
+            if option and not _kernel_has("tbf rate 1mbit burst 5000 latency 50ms"):
+                raise HostError(
+                    f"{option} needs the kernel's tbf queue: load the module sch_tbf, or leave {option} out"
+                )
             if request.latency_s and not _kernel_has("netem delay 1ms"):
                 raise HostError("--latency needs the kernel's netem queue: load sch_netem, or leave --latency out")
 
@@ -58,15 +62,15 @@ class NetnsHosts(HostProvider):
             [sys.executable, "-P", "-m", reaper.__name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # it outlives a Ctrl-C and a closed terminal
+            start_new_session=True,  # Ctrl-C and a closed terminal must not end it.
         )
-        hold = None
+        lock = None
         try:
-            hosts = _ask(process, token, requests)
-            hold = run_lock.join(token)
+            hosts = _create_hosts(process, token, requests)
+            lock = run_lock.join(token)
             yield [*hosts]
         finally:
-            _end(process, hold)
+            _stop_reaper(process, lock)
 
     def leftovers(self) -> list[str]:
         return [str(left) for left in leftovers.find()]
@@ -78,42 +82,42 @@ class NetnsHosts(HostProvider):
 def enter(namespace: str, argv: Sequence[str]) -> list[str]:
     """The command that runs `argv` inside a namespace.
 
-    Not `ip netns exec`: that mounts a fresh /sys, in which the cgroups a task must join are missing.
+    `ip netns exec` would mount a new /sys without the cgroups that tasks have to join.
     """
     return [iproute.find("nsenter") or "nsenter", f"--net={iproute.NAMESPACES}/{namespace}", "--", *argv]
 
 
-def _ask(process: subprocess.Popen[bytes], token: str, wanted: Sequence[HostRequest]) -> list[NetnsHost]:
+def _create_hosts(process: subprocess.Popen[bytes], token: str, requests: Sequence[HostRequest]) -> list[NetnsHost]:
     assert process.stdin
     assert process.stdout
-    with suppress(BrokenPipeError):  # if it died at once, the missing answer tells
-        process.stdin.write(msgspec.json.encode(reaper.ReaperRequest(token, list(wanted))) + b"\n")
+    with suppress(BrokenPipeError):  # If it ended at once, its missing reply is reported below.
+        process.stdin.write(msgspec.json.encode(reaper.ReaperRequest(token, list(requests))) + b"\n")
         process.stdin.flush()
     line = process.stdout.readline()
     if not line:
-        raise HostError(f"the hosts cannot be made: their keeper ended with code {process.wait()}")
-    answer = msgspec.json.decode(line, type=reaper.ReaperReply)
-    if answer.error:
-        raise HostError(answer.error)
-    return [NetnsHost(**msgspec.structs.asdict(made)) for made in answer.hosts]
+        raise HostError(f"the hosts cannot be created: the reaper process ended with code {process.wait()}")
+    reply = msgspec.json.decode(line, type=reaper.ReaperReply)
+    if reply.error:
+        raise HostError(reply.error)
+    return [NetnsHost(**msgspec.structs.asdict(created)) for created in reply.hosts]
 
 
-def _end(process: subprocess.Popen[bytes], hold: run_lock.LockHandle | None) -> None:
-    """Let the keeper remove the hosts; do it here only if it cannot."""
+def _stop_reaper(process: subprocess.Popen[bytes], lock: run_lock.LockHandle | None) -> None:
+    """Let the reaper remove the hosts; remove them here only if it fails."""
     assert process.stdin
     assert process.stdout
     with suppress(BrokenPipeError):
         process.stdin.close()
     process.stdout.close()
     try:
-        code = process.wait(_KEEPER_END_S)
+        code = process.wait(_REAPER_END_S)
     except subprocess.TimeoutExpired:
         process.kill()
         code = process.wait()
-    if hold:
-        hold.close()
+    if lock:
+        lock.close()
     if code:
-        leftovers.clean_after(process.pid)
+        leftovers.clean_after_reaper(process.pid)
 
 
 def _check_machine() -> None:
@@ -146,11 +150,11 @@ def _check_cpus(cpus: float | None) -> None:
     _check_groups("--cpus")
 
 
-def _check_groups(asks: str) -> None:
+def _check_groups(option: str) -> None:
     hierarchy = cgroup.cpu_hierarchy()
     obstacle = hierarchy.obstacle() if hierarchy else "none is mounted under /sys/fs/cgroup"
     if obstacle:
-        raise HostError(f"{asks} needs a cpu cgroup, but {obstacle}: mount one writable, or leave {asks} out")
+        raise HostError(f"{option} needs a cpu cgroup, but {obstacle}: mount one writable, or leave {option} out")
 
 
 @cache
@@ -160,6 +164,6 @@ def _kernel_has(queue: str) -> bool:
 
 @cache
 def _in_new_namespace(command: str, *arguments: str) -> bool:
-    """Whether a command succeeds in a namespace without a name, which is gone when it ends."""
+    """Whether a command succeeds in a temporary network namespace."""
     argv = [iproute.find("unshare") or "unshare", "--net", iproute.find(command) or command, *arguments]
     return subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0

@@ -1,4 +1,4 @@
-"""Running `ip` and `tc`: many commands in one process, an error as one line."""
+"""Runs `ip` and `tc` with many commands per process, and reports errors as one line."""
 
 import os
 import shutil
@@ -15,12 +15,12 @@ class CommandError(Exception):
 
 
 def find(name: str) -> str | None:
-    """The path of a system command, also where PATH lacks the administrator's directories."""
+    """The path of a system command, also if PATH lacks /sbin and /usr/sbin."""
     return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
 
 
 def batch(name: str, commands: Sequence[str], *, namespace: str | None = None, force: bool = False) -> None:
-    """Run the commands in order; `force` goes on after one that failed."""
+    """Run the commands in order; with `force`, continue after a command that fails."""
     argv = [find(name) or name]
     argv += ["-netns", namespace] if namespace else []
     argv += ["-force"] if force else []

@@ -1,4 +1,4 @@
-"""What killed runs left on this machine, and how to remove it without touching a live run."""
+"""Finds and removes what killed runs left on this machine, without touching a live run."""
 
 import os
 import sys
@@ -11,10 +11,10 @@ from paceline.hosts.netns.teardown import processes, teardown
 
 
 class Leftover(NamedTuple):
-    """A thing no live run claims."""
+    """A namespace, cgroup or lock file that belongs to no live run."""
 
     kind: str
-    """'namespace', 'cgroup' or 'claim'."""
+    """'namespace', 'cgroup' or 'lock'."""
     name: str
     pids: tuple[int, ...] = ()
     """The processes still in it."""
@@ -25,43 +25,44 @@ class Leftover(NamedTuple):
 
 
 def find() -> list[Leftover]:
-    """Everything left behind; none for other users than root, who cannot tell it from a live run's."""
+    """All leftovers. Empty for users other than root, who cannot see which runs are live."""
     if sys.platform != "linux" or os.geteuid() != 0:
         return []
-    # Things before claims: a run claims its names before it makes anything, so what is seen is claimed.
+    # Listed before the locks are read: a run locks its names before it creates anything, so nothing is missed.
     namespaces = [name for name in _names_in(Path(iproute.NAMESPACES)) if name.startswith("pl-")]
     groups = [name for name in _names_in(cgroup.root()) if name.startswith("paceline-")]
-    claims = run_lock.run_locks()
-    alive = _names_of([made for made in claims if made.alive])
+    locks = run_lock.run_locks()
+    alive = _names_of([lock for lock in locks if lock.alive])
     return [
         *(Leftover("namespace", name, _pids([name], [])) for name in namespaces if name not in alive),
         *(Leftover("cgroup", name, _pids([], [name])) for name in groups if name not in alive),
-        *(Leftover("claim", made.path.name) for made in claims if not made.alive),
+        *(Leftover("lock", lock.path.name) for lock in locks if not lock.alive),
     ]
 
 
 def clean(leftovers: Sequence[Leftover]) -> list[str]:
-    """Remove them, with the processes in them; a line for each thing removed, or that would not go."""
-    alive = _names_of([made for made in run_lock.run_locks() if made.alive])  # a run may have begun since
+    """Remove leftovers and the processes in them; returns one line for each, whether or not it could be removed."""
+    # Read again, because a run may have started since the leftovers were listed.
+    alive = _names_of([lock for lock in run_lock.run_locks() if lock.alive])
     dead = [left for left in leftovers if left.name not in alive]
-    swept = teardown(
+    removed = teardown(
         [left.name for left in dead if left.kind == "namespace"],
         [cgroup.root() / left.name for left in dead if left.kind == "cgroup"],
     )
-    claims = [left.name for left in dead if left.kind == "claim"]
-    discarded = [f"removed claim {name}" for name in claims if run_lock.discard(run_lock.DIRECTORY / name)]
-    return [*swept.done, *swept.failed, *discarded]
+    locks = [left.name for left in dead if left.kind == "lock"]
+    discarded = [f"removed lock {name}" for name in locks if run_lock.remove_dead(run_lock.DIRECTORY / name)]
+    return [*removed.done, *removed.failed, *discarded]
 
 
-def clean_after(keeper: int) -> list[str]:
-    """Remove what is left of one keeper that did not end well."""
-    dead = [made for made in run_lock.run_locks() if made.keeper == keeper and not made.alive]
-    names = _names_of(dead) | {made.path.name for made in dead}
+def clean_after_reaper(pid: int) -> list[str]:
+    """Remove the leftovers of one reaper process that failed."""
+    dead = [lock for lock in run_lock.run_locks() if lock.reaper == pid and not lock.alive]
+    names = _names_of(dead) | {lock.path.name for lock in dead}
     return clean([left for left in find() if left.name in names])
 
 
-def _names_of(claims: Sequence[run_lock.RunLock]) -> set[str]:
-    return {name for made in claims for name in (*made.namespaces, *made.groups)}
+def _names_of(locks: Sequence[run_lock.RunLock]) -> set[str]:
+    return {name for lock in locks for name in (*lock.namespaces, *lock.groups)}
 
 
 def _pids(namespaces: Sequence[str], groups: Sequence[str]) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
-"""The process that makes a run's hosts, and removes them when the controller is done or dead.
+"""The process that creates the hosts of a run, and removes them when the controller has ended or was killed.
 
-It hears one line of JSON on stdin, answers one on stdout, and waits: when stdin closes, however that
-came about, every process, namespace and cgroup of the run goes. It imports little, to start fast.
+It reads one line of JSON from stdin, writes one to stdout, and waits. When stdin closes, for any reason, it removes
+all processes, namespaces and cgroups of the run. It imports little, so that it starts fast.
 """
 
 import os
@@ -30,13 +30,13 @@ class ReaperReply(msgspec.Struct):
 def main() -> int:
     told_to_end = _listen_for_signals()
     line = sys.stdin.buffer.readline()
-    if not line.endswith(b"\n"):  # the controller died before it had asked
+    if not line.endswith(b"\n"):  # The controller ended before it sent a request.
         return 0
     request = msgspec.json.decode(line, type=ReaperRequest)
     namespaces = setup.namespaces_of(request.token, request.hosts)
-    groups = setup.groups_of(request.token, request.hosts)
+    groups = setup.cgroups_of(request.token, request.hosts)
     try:
-        hold = run_lock.make(request.token, namespaces, groups)
+        lock = run_lock.make(request.token, namespaces, groups)
     except FileExistsError:
         _answer(
             error=f"hosts named '{request.token}' exist: if no run uses them, remove them by paceline doctor --clean"
@@ -52,13 +52,13 @@ def main() -> int:
         _answer(error=f"the hosts cannot be made: {error}")
     failed = teardown(namespaces, [cgroup.root() / group for group in groups]).failed
     print(*failed, sep="\n", end="\n" if failed else "", file=sys.stderr)
-    if not failed:  # else the claim stays, for `doctor --clean`
-        hold.remove()
+    if not failed:  # Otherwise the lock file stays, for `paceline doctor --clean`.
+        lock.remove()
     return 1 if failed else 0
 
 
 def _listen_for_signals() -> int:
-    """A descriptor that can be read once SIGTERM came; Ctrl-C and a closed terminal are the controller's."""
+    """A file descriptor that becomes readable on SIGTERM. SIGINT and SIGHUP are left to the controller."""
     told, tell = os.pipe()
     os.set_blocking(tell, False)
     signal.set_wakeup_fd(tell)
@@ -76,7 +76,7 @@ def _wait_for_end(told_to_end: int) -> None:
 
 
 def _answer(*, hosts: list[setup.CreatedHost] | None = None, error: str | None = None) -> None:
-    with suppress(BrokenPipeError):  # the controller is dead: stdin tells as well
+    with suppress(BrokenPipeError):  # The controller is dead, which also closes stdin.
         os.write(1, msgspec.json.encode(ReaperReply(hosts or [], error)) + b"\n")
 
 

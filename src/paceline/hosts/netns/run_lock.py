@@ -1,6 +1,6 @@
-"""Which names on this machine belong to a run: a file that says so, locked for as long as the run lives.
+"""Lock files that record which names on this machine belong to a live run.
 
-Keeper and controller each hold a shared lock, so a claim is dead only once both are gone.
+Reaper and controller each hold a shared lock on the file of their run, so a run is dead only when both have ended.
 """
 
 import json
@@ -14,21 +14,21 @@ from typing import NamedTuple
 if sys.platform != "win32":
     import fcntl
 
-DIRECTORY = Path("/run/paceline")  # `ip netns` needs /run as well, so there is no second place to try
+DIRECTORY = Path("/run/paceline")  # `ip netns` needs /run as well, so no other place is tried.
 
 
 class RunLock(NamedTuple):
-    """What a claim file says."""
+    """The content of a lock file, and whether its run is alive."""
 
     path: Path
     alive: bool
-    keeper: int | None
+    reaper: int | None
     namespaces: list[str]
     groups: list[str]
 
 
 class LockHandle:
-    """A shared lock on a claim file, kept until this process ends or lets go."""
+    """A shared lock on the lock file of a run, held until `close` or the end of this process."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self._path = path
@@ -39,38 +39,38 @@ class LockHandle:
         os.close(self._descriptor)
 
     def remove(self) -> None:
-        """Delete the file, unless its name already is another run's."""
-        with _quiet_directory(), suppress(FileNotFoundError):
+        """Delete the file, unless another run has already created a new one with the same name."""
+        with _locked_directory(), suppress(FileNotFoundError):
             if os.path.samestat(self._path.stat(), os.fstat(self._descriptor)):
                 self._path.unlink()
 
 
 def make(token: str, namespaces: Sequence[str], groups: Sequence[str]) -> LockHandle:
-    """Claim the names for this process; FileExistsError if the token is taken."""
+    """Create the lock file of a run; FileExistsError if the token is taken."""
     DIRECTORY.mkdir(mode=0o700, exist_ok=True)
     path = _path(token)
-    with _quiet_directory():
+    with _locked_directory():
         hold = LockHandle(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        path.write_text(json.dumps({"keeper": os.getpid(), "namespaces": namespaces, "groups": groups}))
+        path.write_text(json.dumps({"reaper": os.getpid(), "namespaces": namespaces, "groups": groups}))
     return hold
 
 
 def join(token: str) -> LockHandle:
-    """Share the claim that another process of this run made."""
+    """Lock the file that another process of this run created."""
     return LockHandle(_path(token), os.open(_path(token), os.O_RDONLY))
 
 
 def run_locks() -> list[RunLock]:
-    """Every claim on this machine; those not `alive` were left behind."""
+    """All lock files on this machine; those that are not `alive` are leftovers."""
     if not DIRECTORY.exists():
         return []
-    with _quiet_directory():
+    with _locked_directory():
         return [_read(path) for path in sorted(DIRECTORY.glob("*.lock"))]
 
 
-def discard(path: Path) -> bool:
-    """Delete a dead claim; False if it is alive or gone."""
-    with _quiet_directory():
+def remove_dead(path: Path) -> bool:
+    """Delete the lock file of a dead run; False if the run is alive or the file is gone."""
+    with _locked_directory():
         if not path.exists() or _read(path).alive:
             return False
         path.unlink()
@@ -83,13 +83,13 @@ def _path(token: str) -> Path:
 
 def _read(path: Path) -> RunLock:
     try:
-        said = json.loads(path.read_text())
-    except ValueError:  # its maker died before it had written a word, so nothing else was made either
-        said = {"keeper": None, "namespaces": [], "groups": []}
-    return RunLock(path, _is_held(path), said["keeper"], said["namespaces"], said["groups"])
+        content = json.loads(path.read_text())
+    except ValueError:  # Its creator died before it wrote anything, so it created nothing else either.
+        content = {"reaper": None, "namespaces": [], "groups": []}
+    return RunLock(path, _is_locked(path), content.get("reaper"), content["namespaces"], content["groups"])
 
 
-def _is_held(path: Path) -> bool:
+def _is_locked(path: Path) -> bool:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -101,8 +101,8 @@ def _is_held(path: Path) -> bool:
 
 
 @contextmanager
-def _quiet_directory() -> Iterator[None]:
-    """No claim appears or vanishes meanwhile, so none is ever seen made but not yet locked."""
+def _locked_directory() -> Iterator[None]:
+    """Lock the directory, so that no other process sees a lock file that exists but is not locked yet."""
     descriptor = os.open(DIRECTORY, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""Hosts in a box: a namespace per host and one for the switch that joins them, made with `ip` and `tc`."""
+"""Creates the network namespaces of a run with `ip` and `tc`: one per host, and one for the switch that joins them."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,83 +11,83 @@ from paceline.hosts.netns import cgroup, iproute
 _SWITCH = "sw"
 _BRIDGE = "bridge0"
 RESERVED = frozenset({_SWITCH, _BRIDGE, "lo"})
-"""Names a host cannot have, since the switch uses them."""
-_BURST_S = 0.002  # small against any window we measure; less loses rate whenever all cores are busy
+"""Names that hosts cannot have, because the switch uses them."""
+_BURST_S = 0.002  # Shorter than any window that is measured; a smaller burst loses throughput when all cores are busy.
 _MIN_BURST_BYTES = 10_000
-_MAX_WAIT = "50ms"  # a frame that would wait longer for its turn is dropped
+_MAX_WAIT = "50ms"  # A frame that would have to wait longer in the queue is dropped.
 
 
 class CreatedHost(msgspec.Struct):
-    """A host as it was made."""
+    """A host that exists, with the names needed to change it."""
 
     name: str
     address: str
     namespace: str
     cgroups: list[str]
-    """The cgroup.procs files its tasks join."""
+    """The cgroup.procs files that its tasks join."""
     switch: str
-    """The namespace of the switch, where its port has its name."""
+    """Namespace of the switch, where the host's end of the link has the name of the host."""
     delayed: bool
-    """Whether what it sends is delayed before it is held to a rate."""
-    now: Condition
+    """Whether it has a latency: then its rate limit is a child of the delay queue."""
+    condition_now: Condition
 
 
-def namespaces_of(token: str, wanted: Sequence[HostRequest]) -> list[str]:
-    return [_namespace(token, name) for name in (_SWITCH, *(host.name for host in wanted))]
+def namespaces_of(token: str, requests: Sequence[HostRequest]) -> list[str]:
+    return [_namespace(token, name) for name in (_SWITCH, *(host.name for host in requests))]
 
 
-def groups_of(token: str, wanted: Sequence[HostRequest]) -> list[str]:
-    return [_group(token, host.name) for host in wanted if _has_group(host)]
+def cgroups_of(token: str, requests: Sequence[HostRequest]) -> list[str]:
+    return [_group(token, host.name) for host in requests if _needs_cgroup(host)]
 
 
-def build(token: str, wanted: Sequence[HostRequest]) -> list[CreatedHost]:
-    """Make the switch and the hosts; nothing of it is seen in the machine's own namespace."""
+def build(token: str, requests: Sequence[HostRequest]) -> list[CreatedHost]:
+    """Create the switch and the hosts. Nothing of them is visible in the machine's own namespace."""
     switch = _namespace(token, _SWITCH)
-    iproute.batch("ip", [f"netns add {name}" for name in namespaces_of(token, wanted)])
-    cables = [_cable(host.name, _namespace(token, host.name)) for host in wanted]
+    iproute.batch("ip", [f"netns add {name}" for name in namespaces_of(token, requests)])
+    cables = [_cable(host.name, _namespace(token, host.name)) for host in requests]
     iproute.batch("ip", [*_bridge(), *(line for lines in cables for line in lines)], namespace=switch)
-    made = [_host(token, number, host) for number, host in enumerate(wanted, 1)]
-    if downlinks := [line for host in wanted for line in downlink(host)]:
+    created = [_host(token, number, host) for number, host in enumerate(requests, 1)]
+    if downlinks := [line for host in requests for line in downlink(host)]:
         iproute.batch("tc", downlinks, namespace=switch)
-    return made
+    return created
 
 
-def change(host: CreatedHost, condition: Condition) -> None:
-    """Hold a living host to something else; only what differs is touched."""
-    if condition.linked != host.now.linked:
+def apply_condition(host: CreatedHost, condition: Condition) -> None:
+    """Change link and CPU limits of a running host; only what differs is changed."""
+    if condition.linked != host.condition_now.linked:
         way = "up" if condition.linked else "down"
         iproute.batch("ip", [f"link set {host.name} {way}"], namespace=host.switch)
-    if condition.link_bits_s != host.now.link_bits_s:
-        place = "parent 1:1" if host.delayed else "root"
-        iproute.batch("tc", [_other_rate("eth0", place, condition.link_bits_s)], namespace=host.namespace)
-        iproute.batch("tc", [_other_rate(host.name, "root", condition.link_bits_s)], namespace=host.switch)
-    if condition.cpus != host.now.cpus:
+    if condition.link_bits_s != host.condition_now.link_bits_s:
+        parent = "parent 1:1" if host.delayed else "root"
+        iproute.batch("tc", [_change_rate("eth0", parent, condition.link_bits_s)], namespace=host.namespace)
+        iproute.batch("tc", [_change_rate(host.name, "root", condition.link_bits_s)], namespace=host.switch)
+    if condition.cpus != host.condition_now.cpus:
         hierarchy = cgroup.cpu_hierarchy()
-        assert hierarchy, "the host was made with a group"
+        assert hierarchy, "the host was created with a group"
         for procs in host.cgroups:
-            hierarchy.hold(Path(procs).parent, condition.cpus)
-    host.now = condition
+            hierarchy.set_cpus(Path(procs).parent, condition.cpus)
+    host.condition_now = condition
 
 
-def _other_rate(device: str, place: str, bits_s: int | None) -> str:
+def _change_rate(device: str, parent: str, bits_s: int | None) -> str:
     if bits_s is None:
-        return f"qdisc del dev {device} {place}"
-    return f"qdisc replace dev {device} {place} handle 10: {_token_bucket(bits_s)}"
+        return f"qdisc del dev {device} {parent}"
+    return f"qdisc replace dev {device} {parent} handle 10: {_token_bucket(bits_s)}"
 
 
 def uplink(host: HostRequest) -> list[str]:
-    """What `tc` is told inside the host: delay what it sends, then hold it to its rate."""
-    lines, place = [], "root"
+    """The `tc` commands inside the host: delay what it sends, then limit its rate."""
+    lines, parent = [], "root"
     if host.latency_s:
         lines.append(f"qdisc add dev eth0 root handle 1: netem limit 100000 delay {host.latency_s * 1e6:.0f}us")
-        place = "parent 1:1"
+        parent = "parent 1:1"
     if host.link_bits_s:
-        lines.append(f"qdisc add dev eth0 {place} handle 10: {_token_bucket(host.link_bits_s)}")
+        lines.append(f"qdisc add dev eth0 {parent} handle 10: {_token_bucket(host.link_bits_s)}")
     return lines
 
 
 def downlink(host: HostRequest) -> list[str]:
-    """What `tc` is told at the switch: hold what the host receives to its rate."""
+    """The `tc` commands at the switch: limit the rate of what the host receives."""
     return [f"qdisc add dev {host.name} root handle 10: {_token_bucket(host.link_bits_s)}"] if host.link_bits_s else []
 
 
@@ -100,7 +100,7 @@ def _group(token: str, name: str) -> str:
 
 
 def _bridge() -> list[str]:
-    # Without an address of their own (addrgenmode) interfaces send nothing by themselves: counters stay quiet.
+    # With addrgenmode none, interfaces get no IPv6 address and send nothing by themselves, so counters stay exact.
     return [f"link add {_BRIDGE} type bridge mcast_snooping 0", f"link set {_BRIDGE} addrgenmode none up"]
 
 
@@ -126,17 +126,17 @@ def _host(token: str, number: int, host: HostRequest) -> CreatedHost:
         cgroups=[str(group / "cgroup.procs")] if group else [],
         switch=_namespace(token, _SWITCH),
         delayed=bool(host.latency_s),
-        now=Condition(link_bits_s=host.link_bits_s, cpus=host.cpus),
+        condition_now=Condition(link_bits_s=host.link_bits_s, cpus=host.cpus),
     )
 
 
-def _has_group(host: HostRequest) -> bool:
+def _needs_cgroup(host: HostRequest) -> bool:
     return host.cpus is not None or "slow" in host.faults
 
 
 def _limit(token: str, host: HostRequest) -> Path | None:
     hierarchy = cgroup.cpu_hierarchy()
-    return hierarchy.make(_group(token, host.name), host.cpus) if hierarchy and _has_group(host) else None
+    return hierarchy.make(_group(token, host.name), host.cpus) if hierarchy and _needs_cgroup(host) else None
 
 
 def _token_bucket(bits_s: int) -> str:

@@ -1,4 +1,4 @@
-"""Removing hosts from the machine: their processes, then their namespaces and cgroups."""
+"""Removes hosts from the machine: first their processes, then their namespaces and cgroups."""
 
 import os
 import signal
@@ -14,14 +14,14 @@ _DEADLINE_S = 5.0
 
 
 class TeardownResult(NamedTuple):
-    """One line for each thing removed, and for each that would not go."""
+    """One line for each thing that was removed, and for each that could not be."""
 
     done: list[str]
     failed: list[str]
 
 
 def teardown(namespaces: Sequence[str], groups: Sequence[Path]) -> TeardownResult:
-    """Kill what runs in these namespaces and cgroups, then delete them; what is already gone is fine."""
+    """Kill all processes in these namespaces and cgroups, then delete them; missing ones are ignored."""
     swept = TeardownResult([], [])
     deadline = time.monotonic() + _DEADLINE_S
     _kill_all(namespaces, groups, deadline, swept)
@@ -38,12 +38,12 @@ def teardown(namespaces: Sequence[str], groups: Sequence[Path]) -> TeardownResul
 def processes(namespaces: Iterable[str], groups: Iterable[Path]) -> set[int]:
     """Every process in these namespaces and cgroups."""
     found = {pid for group in groups for pid in cgroup.processes(group)}
-    # A name may be bound to the machine's own namespace: what runs there is never ours.
+    # A name may refer to the machine's own namespace, whose processes must never be killed.
     ours = {_identity(f"{iproute.NAMESPACES}/{name}") for name in namespaces}
     ours -= {None, _identity("/proc/self/ns/net"), _identity("/proc/1/ns/net")}
     if ours:
         found |= {int(pid) for pid in os.listdir("/proc") if pid.isdigit() and _network_of(pid) in ours}
-    return found - {0, os.getpid()}  # 0 is a process of another container
+    return found - {0, os.getpid()}  # 0 stands for a process of another container.
 
 
 def _kill_all(namespaces: Sequence[str], groups: Sequence[Path], deadline: float, swept: TeardownResult) -> None:
