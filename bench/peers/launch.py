@@ -8,17 +8,17 @@ from collections.abc import Callable
 
 import numpy as np
 
-from paceline.engines.ports import held_port
+from paceline.engines.ports import reserve_port
 
 _TIMEOUT_S = 120
 
 
 def updates_per_s(*, workers: int, steps: int, sync: bool) -> float:
     """Global steps per second while all workers were training: the script has no barrier, so they start one by one."""
-    holders = [held_port("127.0.0.1") for _ in range(workers + 1)]
-    server, *addresses = [f"127.0.0.1:{holder.getsockname()[1]}" for holder in holders]
-    for holder in holders:
-        holder.close()
+    reservations = [reserve_port("127.0.0.1") for _ in range(workers + 1)]
+    server, *addresses = [f"127.0.0.1:{reservation.getsockname()[1]}" for reservation in reservations]
+    for reservation in reservations:
+        reservation.close()
     common = ["--ps", server, "--workers", ",".join(addresses), "--steps", str(steps), *(["--sync"] if sync else [])]
     processes = [_start("ps", 0, common)]
     progress: list[list[tuple[float, float]]] = [[] for _ in range(workers)]

@@ -1,16 +1,17 @@
-"""Servers, sessions and devices of the v1 runtime, set up for many small steps."""
+"""The cluster of TensorFlow's v1 runtime: its addresses, device names, servers and session configuration."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
-from paceline.engines.ports import held_port
+from paceline.engines.ports import reserve_port
 from paceline.plan.roles import SERVER, WORKER, task_names
 from paceline.train.context import TaskContext
 
 tf1 = tf.compat.v1
-_ADDRESS = "grpc"
+_ADDRESS_KEY = "grpc"
+"""The key of the gRPC address among the addresses that a task announces to its peers."""
 
 
 def ps_device(index: int) -> str:
@@ -21,31 +22,33 @@ def worker_device(index: int) -> str:
     return f"/job:worker/task:{index}/device:CPU:0"
 
 
-def config(threads: int, worker: int | None = None) -> Any:
-    """For a server, or for the session of one worker, which then sees only the servers and itself."""
-    made = tf1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
-    # Idle threads that spin take the core from the tasks beside them.
-    made.experimental.disable_thread_spinning = True
+def session_config(threads: int, worker: int | None = None) -> Any:
+    """The configuration of a server or a session. The session of worker number `worker` contacts only the parameter
+    servers and its own task, so it does not depend on other workers."""
+    config = tf1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
+    # An idle thread that spins would take a core away from the other tasks on the host.
+    config.experimental.disable_thread_spinning = True
     if worker is not None:
-        made.device_filters.extend(["/job:ps", f"/job:worker/task:{worker}"])
-    return made
+        config.device_filters.extend(["/job:ps", f"/job:worker/task:{worker}"])
+    return config
 
 
-def meet(context: TaskContext) -> Mapping[str, list[str]]:
-    """Everyone's address by job; this task's port is free for the framework to bind when it returns."""
+def cluster_addresses(context: TaskContext) -> Mapping[str, list[str]]:
+    """The addresses of all tasks, by TensorFlow job name. TensorFlow must bind this task's port right afterwards: it is
+    reserved until this function returns."""
     job = context.job
-    holder = held_port(job.address)
-    addresses = context.rendezvous.exchange_addresses({_ADDRESS: f"{job.address}:{holder.getsockname()[1]}"})
-    holder.close()
-    jobs = {"worker": [addresses[task][_ADDRESS] for task in task_names(WORKER, job.workers)]}
+    reservation = reserve_port(job.address)
+    addresses = context.rendezvous.exchange_addresses({_ADDRESS_KEY: f"{job.address}:{reservation.getsockname()[1]}"})
+    reservation.close()
+    jobs = {"worker": [addresses[task][_ADDRESS_KEY] for task in task_names(WORKER, job.workers)]}
     if job.servers:
-        jobs["ps"] = [addresses[task][_ADDRESS] for task in task_names(SERVER, job.servers)]
+        jobs["ps"] = [addresses[task][_ADDRESS_KEY] for task in task_names(SERVER, job.servers)]
     return jobs
 
 
 def start_server(context: TaskContext) -> Any:
-    """Join the v1 cluster. The framework binds all interfaces and asks nobody who they are."""
+    """Start this task's server in the v1 cluster. TensorFlow listens on all interfaces, without authentication."""
     job = context.job
-    cluster = tf1.train.ClusterSpec(meet(context))
+    cluster = tf1.train.ClusterSpec(cluster_addresses(context))
     name = "ps" if job.role == SERVER else "worker"
-    return tf1.train.Server(cluster, job_name=name, task_index=job.index, config=config(job.threads))
+    return tf1.train.Server(cluster, job_name=name, task_index=job.index, config=session_config(job.threads))

@@ -1,4 +1,4 @@
-"""The neutral model in TensorFlow, as functions of its parameters' values."""
+"""Implements framework-neutral models and losses in TensorFlow, as functions of the values of the parameters."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -24,35 +24,37 @@ Tensor = Any
 
 
 def outputs(model: AnyModel, inputs: Sequence[Tensor], values: Sequence[Tensor]) -> Tensor:
-    """What the model says; the masks of dropout are among the inputs, or dropout is off."""
+    """The outputs of the model. Dropout is on only if the inputs include its masks."""
     if not isinstance(model, Model):
         return model.outputs(inputs, values)  # type: ignore[attr-defined]  # A FunctionModel.
-    x, *more = inputs
+    x, *extra_inputs = inputs
     if len(model.inputs) == 3:
         x = tf.reshape(x, [-1, *model.inputs])
-    return _apply(model.layers, x, iter(values), iter(more))
+    return _apply(model.layers, x, iter(values), iter(extra_inputs))
 
 
 def mean_loss(model: AnyModel, inputs: Sequence[Tensor], target: Tensor, values: Sequence[Tensor]) -> Tensor:
-    found = outputs(model, inputs, values)
+    """The loss of a batch, as the mean over its examples."""
+    predictions = outputs(model, inputs, values)
     match model.loss:
         case "softmax":
-            return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=target, logits=found))
+            return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=target, logits=predictions))
         case "logistic":
             labels = tf.cast(target, tf.float32)
-            return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=found[:, 0]))
+            return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=predictions[:, 0]))
         case "reconstruction":
-            return _half_squared(found, inputs[0])
+            return _half_squared_error(predictions, inputs[0])
         case "squared":
-            return _half_squared(found, target)
+            return _half_squared_error(predictions, target)
 
 
-def _half_squared(found: Tensor, wanted: Tensor) -> Tensor:
-    difference = found - tf.reshape(wanted, tf.shape(found))
-    return tf.reduce_sum(tf.square(difference)) / (2 * tf.cast(tf.shape(found)[0], tf.float32))
+def _half_squared_error(predictions: Tensor, targets: Tensor) -> Tensor:
+    """Half of the squared error, summed over the outputs of an example and averaged over the examples."""
+    difference = predictions - tf.reshape(targets, tf.shape(predictions))
+    return tf.reduce_sum(tf.square(difference)) / (2 * tf.cast(tf.shape(predictions)[0], tf.float32))
 
 
-def placeholder_of(target: Feed) -> Tensor:
+def target_placeholder(target: Feed) -> Tensor:
     return tf.compat.v1.placeholder(target.dtype, [None, *target.shape], name="target")
 
 
@@ -64,14 +66,16 @@ def placeholders(feeds: Sequence[Feed]) -> list[Tensor]:
     ]
 
 
-def _apply(layers: Sequence[Layer], x: Tensor, values: Iterator[Tensor], more: Iterator[Tensor]) -> Tensor:
+def _apply(layers: Sequence[Layer], x: Tensor, values: Iterator[Tensor], extra_inputs: Iterator[Tensor]) -> Tensor:
+    """Apply the layers in order. Each takes its parameters from `values`, and a dropout mask or the values of sparse
+    features from `extra_inputs`."""
     for layer in layers:
         match layer:
             case Dense():
                 weight, bias = next(values), next(values)
                 x = tf.nn.bias_add(tf.matmul(x, weight), bias)
             case Conv(_, _, stride, padding):
-                # Kept as [filters, channels, height, width]; this framework wants the filters last.
+                # The weight is stored as [filters, channels, height, width]; TensorFlow expects the filters last.
                 weight, bias = tf.transpose(next(values), [2, 3, 1, 0]), next(values)
                 if padding:
                     x = tf.pad(x, [[0, 0], [padding, padding], [padding, padding], [0, 0]])
@@ -85,45 +89,47 @@ def _apply(layers: Sequence[Layer], x: Tensor, values: Iterator[Tensor], more: I
             case Sigmoid():
                 x = tf.sigmoid(x)
             case Flatten():
+                # Flatten channels first, as the weights of the next layer expect in every engine.
                 if len(x.shape) == 4:
                     x = tf.transpose(x, [0, 3, 1, 2])
-                x = tf.reshape(x, [-1, _size(x)])
+                x = tf.reshape(x, [-1, _values_per_example(x)])
             case Dropout(rate):
-                if (mask := next(more, None)) is not None:
+                if (mask := next(extra_inputs, None)) is not None:
                     x = x * tf.cast(mask, tf.float32) * (1 / (1 - rate))
             case SpatialTransformer():
-                x = _look(layer, x, values)
+                x = _spatial_transform(layer, x, values)
             case SparseLinear():
                 weight, bias = next(values), next(values)
-                # Two dimensions: the rows have been looked up already, where the weights are.
+                # A weight of two dimensions holds the rows of this batch: the server has already looked them up.
                 rows = weight if len(weight.shape) == 2 else tf.gather(weight, x)
-                x = tf.expand_dims(tf.reduce_sum(rows * next(more), 1) + bias, 1)
+                x = tf.expand_dims(tf.reduce_sum(rows * next(extra_inputs), 1) + bias, 1)
     return x
 
 
-def _size(x: Tensor) -> int:
+def _values_per_example(x: Tensor) -> int:
     size = 1
     for dimension in x.shape[1:]:
         size *= int(dimension)
     return size
 
 
-def _look(layer: SpatialTransformer, image: Tensor, values: Iterator[Tensor]) -> Tensor:
-    found = _apply(layer.localisation, image, values, iter(()))
+def _spatial_transform(layer: SpatialTransformer, image: Tensor, values: Iterator[Tensor]) -> Tensor:
+    """Sample the image at the points that the layer's localisation network chooses, by an affine map per example."""
+    features = _apply(layer.localisation, image, values, iter(()))
     weight, bias = next(values), next(values)
-    affine = tf.reshape(tf.nn.bias_add(tf.matmul(found, weight), bias), [-1, 2, 3])
-    line = tf.linspace(-1.0, 1.0, layer.size)
-    across, down = tf.meshgrid(line, line)
-    points = tf.stack([tf.reshape(across, [-1]), tf.reshape(down, [-1]), tf.ones([layer.size**2])])
-    # [examples, 2, points]: where in the image each point of the output looks, from -1 to 1.
-    where = tf.einsum("bij,jp->bip", affine, points)
+    affine = tf.reshape(tf.nn.bias_add(tf.matmul(features, weight), bias), [-1, 2, 3])
+    axis = tf.linspace(-1.0, 1.0, layer.size)
+    grid_x, grid_y = tf.meshgrid(axis, axis)
+    points = tf.stack([tf.reshape(grid_x, [-1]), tf.reshape(grid_y, [-1]), tf.ones([layer.size**2])])
+    # Shape [examples, 2, points]: for each point of the output its x and y in the image, from -1 to 1.
+    positions = tf.einsum("bij,jp->bip", affine, points)
     _, height, width, channels = image.shape
-    sampled = _sample(image, (where[:, 0] + 1) * ((width - 1) / 2), (where[:, 1] + 1) * ((height - 1) / 2))
+    sampled = _sample(image, (positions[:, 0] + 1) * ((width - 1) / 2), (positions[:, 1] + 1) * ((height - 1) / 2))
     return tf.reshape(sampled, [-1, layer.size, layer.size, int(channels)])
 
 
 def _sample(image: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """Between pixels by bilinear weights; black outside."""
+    """The image at the positions `x` and `y` (in pixels): bilinear between pixels, and zero outside of the image."""
     _, height, width, channels = image.shape
     pixels = tf.reshape(image, [-1, int(height) * int(width), int(channels)])
     left, top = tf.floor(x), tf.floor(y)
@@ -133,7 +139,7 @@ def _sample(image: Tensor, x: Tensor, y: Tensor) -> Tensor:
             column, row = left + dx, top + dy
             weight = (1 - tf.abs(x - column)) * (1 - tf.abs(y - row))
             inside = (column >= 0) & (column <= width - 1) & (row >= 0) & (row <= height - 1)
-            at = tf.clip_by_value(row, 0, height - 1) * float(width) + tf.clip_by_value(column, 0, width - 1)
-            corner = tf.gather(pixels, tf.cast(at, tf.int32), batch_dims=1)
+            index = tf.clip_by_value(row, 0, height - 1) * float(width) + tf.clip_by_value(column, 0, width - 1)
+            corner = tf.gather(pixels, tf.cast(index, tf.int32), batch_dims=1)
             total += corner * tf.expand_dims(weight * tf.cast(inside, tf.float32), 2)
     return total

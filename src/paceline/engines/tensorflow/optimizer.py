@@ -1,4 +1,4 @@
-"""The workload's optimizer, as the v1 runtime has it."""
+"""SGD with or without momentum, as an optimizer of TensorFlow's v1 API, and access to its velocities."""
 
 from typing import Any
 
@@ -7,18 +7,21 @@ import tensorflow as tf
 tf1 = tf.compat.v1
 
 
-def fed(variable: Any, value: Any) -> tuple[Any, dict[Any, Any]]:
-    """What to run, and with what, to give a variable a value: its own initializer does, without more of a graph."""
+def assignment(variable: Any, value: Any) -> tuple[Any, dict[Any, Any]]:
+    """The op to run and the feeds to run it with, to assign a value to a variable.
+
+    The op is the initializer of the variable, with another value fed in, so the graph needs no further op.
+    """
     return variable.initializer, {variable.initializer.inputs[1]: value}
 
 
-def optimizer(lr: float, momentum: float) -> Any:
+def make_optimizer(lr: float, momentum: float) -> Any:
     if momentum:
         return tf1.train.MomentumOptimizer(lr, momentum)
     return tf1.train.GradientDescentOptimizer(lr)
 
 
-def slots(descent: Any, variables: list[Any]) -> list[Any]:
-    """Where an optimizer keeps the velocity of each variable; none without momentum."""
-    names = descent.get_slot_names()
-    return [descent.get_slot(variable, names[0]) for variable in variables] if names else []
+def velocity_slots(optimizer: Any, variables: list[Any]) -> list[Any]:
+    """The variables in which an optimizer stores the velocity of each variable; empty without momentum."""
+    names = optimizer.get_slot_names()
+    return [optimizer.get_slot(variable, names[0]) for variable in variables] if names else []

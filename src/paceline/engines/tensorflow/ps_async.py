@@ -1,7 +1,8 @@
-"""ps-async: each worker pulls, computes and pushes in one run of the graph; exactly the asked updates are applied.
+"""The worker of ps-async: it pulls, computes and pushes in one run of the graph, without waiting for other workers.
 
-A gate on server 0 counts. It goes up after a worker's gradients have arrived and before they are applied, so its
-value is the exact number of the update; at the limit it refuses, which ends every worker's loop.
+A variable on server 0 counts the updates. It is incremented after a worker's gradients have arrived on the servers and
+before they are applied, so its value is the exact number of the update. When it is at the limit, incrementing it fails,
+which ends the loop of every worker. So exactly the requested number of updates is applied.
 """
 
 from typing import Any
@@ -16,31 +17,32 @@ from paceline.train.strategy import Step
 
 tf1 = tf.compat.v1
 _NO_LIMIT = 2**62
+"""The limit of a run without a number of updates to stop at; it is never reached."""
 
 
 class AsyncWorker(ParameterServerWorker):
+    """A worker whose gradients are applied as soon as they arrive."""
+
     def step(self, batch: Batch) -> Step:
         try:
             return super().step(batch)
-        except tf.errors.OutOfRangeError:
+        except tf.errors.OutOfRangeError:  # The counter is at the limit: the gradients were not applied.
             return Step(float("nan"), 0, more=False, applied=False)
 
     def _build_variables(self) -> None:
         super()._build_variables()
         self._limit = self._job.update_limit or _NO_LIMIT
         with tf.device(ps_device(0)):
-            self._gate = tf1.get_variable(
-                "gate", [], tf.int64, tf1.zeros_initializer(), trainable=False, use_resource=True
+            self._counter = tf1.get_variable(
+                "updates", [], tf.int64, tf1.zeros_initializer(), trainable=False, use_resource=True
             )
-            self._stop = self._gate.assign(self._limit).op
-
-        self._counter = self._gate
+            self._stop = self._counter.assign(self._limit).op
         pairs = zip(self._variables, self._parameter_servers, strict=True)
-        self._velocity = [self._zeros_like(variable, server) for variable, server in pairs]
+        self._velocity = [self._velocity_variable(variable, server) for variable, server in pairs]
         self._slots = [velocity for velocity in self._velocity if velocity is not None]
 
-    def _zeros_like(self, variable: Any, server: int) -> Any:
-        """Where a parameter's momentum is kept; None if there is none."""
+    def _velocity_variable(self, variable: Any, server: int) -> Any:
+        """The variable for the velocity of a parameter; None without momentum."""
         if not self._job.momentum:
             return None
         with tf.device(ps_device(server)):
@@ -49,25 +51,26 @@ class AsyncWorker(ParameterServerWorker):
             return tf1.get_variable(name, variable.shape, tf.float32, zeros, trainable=False, use_resource=True)
 
     def _initializers(self) -> list[Any]:
-        return [self._gate.initializer, *(slot.initializer for slot in self._slots)]
+        return [self._counter.initializer, *(slot.initializer for slot in self._slots)]
 
     def _pull(self) -> list[Any]:
         with tf.device(ps_device(0)):
-            self._pulled_at = self._gate.read_value()
-            # The count is read before the parameters, and rides with them: alone it would be one more remote call.
-            with tf.control_dependencies([self._pulled_at]):
-                reads = self._reads()
-                count = tf.bitcast(self._pulled_at, tf.float32)
-        # The count is transferred from server 0 like one more parameter.
+            updates = self._counter.read_value()
+            # The count is read before the parameters, and transferred packed with them, as float32 like them: to
+            # transfer it alone would be one more remote call.
+            with tf.control_dependencies([updates]):
+                values = self._read_on_servers()
+                count = tf.bitcast(updates, tf.float32)
+        # For this transfer, the count is treated as one more parameter of server 0.
         parameter_servers = self._parameter_servers
         self._parameter_servers = [*parameter_servers, 0]
-        *pulled, self._count = self._carry([*reads, count], to_worker=True)
+        *pulled, self._pulled_count = self._transfer([*values, count], to_worker=True)
         self._parameter_servers = parameter_servers
         return pulled
 
     def _build_step(self, gradients: list[Any], loss: Any) -> list[Any]:
         with tf.device(ps_device(0)), tf.name_scope("apply"), tf.control_dependencies(gradients):
-            number = tf.raw_ops.ResourceCountUpTo(resource=self._gate.handle, limit=self._limit, T=tf.int64)
+            number = tf.raw_ops.ResourceCountUpTo(resource=self._counter.handle, limit=self._limit, T=tf.int64)
         applied = []
         for i, server in enumerate(self._parameter_servers):
             with tf.device(ps_device(server)), tf.name_scope("apply"), tf.control_dependencies([number]):
@@ -75,22 +78,22 @@ class AsyncWorker(ParameterServerWorker):
                 apply = self._apply_rows if by_rows else self._apply
                 applied.append(apply(self._variables[i], self._velocity[i], gradients[i]))
         with tf.device(ps_device(0)), tf.control_dependencies(applied):
-            done = tf.identity(number)
-        with tf.device(self._here):
-            pulled_at = tf.bitcast(self._count, tf.int64)
-        return [loss, pulled_at, done]
+            applied_number = tf.identity(number)
+        with tf.device(self._worker_device):
+            pulled_at = tf.bitcast(self._pulled_count, tf.int64)
+        return [loss, pulled_at, applied_number]
 
     def _apply(self, variable: Any, velocity: Any, gradient: Any) -> Any:
-        # Locked, or updates that overlap lose each other's writes and pulls see half of one.
-        rate = tf.constant(self._job.lr)
+        # Without locking, concurrent updates would overwrite each other, and a pull could read a half-applied update.
+        lr = tf.constant(self._job.lr)
         if velocity is None:
             return tf.raw_ops.ResourceApplyGradientDescent(
-                var=variable.handle, alpha=rate, delta=gradient, use_locking=True
+                var=variable.handle, alpha=lr, delta=gradient, use_locking=True
             )
         return tf.raw_ops.ResourceApplyMomentum(
             var=variable.handle,
             accum=velocity.handle,
-            lr=rate,
+            lr=lr,
             grad=gradient,
             momentum=tf.constant(self._job.momentum),
             use_locking=True,
@@ -98,8 +101,8 @@ class AsyncWorker(ParameterServerWorker):
 
     def _apply_rows(self, variable: Any, _velocity: Any, gradient: Any) -> Any:
         change = gradient * tf.constant(self._job.lr)
-        return tf.raw_ops.ResourceScatterSub(resource=variable.handle, indices=self._touched_rows(), updates=change)
+        return tf.raw_ops.ResourceScatterSub(resource=variable.handle, indices=self._row_indices(), updates=change)
 
-    def _outcome(self, fetched: list[NDArray[Any]]) -> Step:
+    def _step_result(self, fetched: list[NDArray[Any]]) -> Step:
         loss, pulled_at, number = float(fetched[0]), int(fetched[1]), int(fetched[2])
         return Step(loss, number + 1, staleness=number - pulled_at, more=number + 1 < self._limit)

@@ -1,13 +1,13 @@
-"""ps-sync: SyncReplicasOptimizer's accumulators and update, with a token queue for each worker.
+"""The worker of ps-sync: the accumulators and the update of SyncReplicasOptimizer, with a token queue for each worker.
 
-The stock optimizer hands out tokens through one queue, so a fast worker may take two of a round and count twice.
-Here each worker has its own queue, and the chief's own step carries the update:
+SyncReplicasOptimizer itself has one token queue for all workers, so a fast worker may take two tokens of a round and
+its gradients count twice. Here each worker has a queue of its own, and the chief's step includes the update:
 
     every worker   pull -> compute -> push into the accumulators
-    chief          ... -> take a gradient of each (waits) -> apply -> a token to every other worker
-    others         ... -> take their own token (waits)
+    chief          ... -> take the mean gradient (waits for all) -> apply -> send a token to every other worker
+    others         ... -> take a token from their own queue (waits for the chief)
 
-A token is the new number of updates; STOP says that no further update will come.
+A token is the new number of updates; the token _STOP says that no further update will come.
 """
 
 from typing import Any
@@ -16,32 +16,35 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from paceline.engines.tensorflow.cluster import ps_device
-from paceline.engines.tensorflow.optimizer import optimizer, slots
+from paceline.engines.tensorflow.optimizer import make_optimizer, velocity_slots
 from paceline.engines.tensorflow.ps import ParameterServerWorker
 from paceline.train.strategy import Step
 
 tf1 = tf.compat.v1
 _STOP = -1
-# The accumulators drop gradients older than their update. The tokens allow one push a round, so none is.
 _NEVER_STALE = 2**62
+"""The step number that workers give to their gradients. The accumulators drop gradients with a number below that of the
+current update. Because a worker pushes only once per token, none of them is ever too old."""
 
 
 class SyncWorker(ParameterServerWorker):
+    """A worker whose gradients are averaged with those of all other workers before they are applied."""
+
     def _build_variables(self) -> None:
         super()._build_variables()
         with tf.device(ps_device(0)):
-            self._updates = tf1.get_variable(
+            self._counter = tf1.get_variable(
                 "updates", [], tf.int64, tf1.zeros_initializer(), trainable=False, use_resource=True
             )
-        self._counter = self._updates
 
     def _initializers(self) -> list[Any]:
-        return [self._updates.initializer, *self._more_initializers]
+        return [self._counter.initializer, *self._optimizer_initializers]
 
     def _build_step(self, gradients: list[Any], loss: Any) -> list[Any]:
         workers = self._job.workers
         with tf.device(ps_device(0)):
-            pushes, updated = (self._gather_rows if self._model.by_rows else self._accumulate)(gradients)
+            build_update = self._build_row_update if self._model.by_rows else self._build_update
+            pushes, updated = build_update(gradients)
             queues = [
                 tf1.FIFOQueue(-1, tf.int64, [()], shared_name=f"token{number}", name=f"token{number}")
                 for number in range(workers)
@@ -55,54 +58,68 @@ class SyncWorker(ParameterServerWorker):
                     token = queues[self._job.index].dequeue(name="token")
         return [loss, token]
 
-    def _accumulate(self, gradients: list[Any]) -> tuple[list[Any], Any]:
-        """The stock optimizer's: a push for each parameter, and the count once the update is done."""
-        workers = self._job.workers
-        descent = optimizer(self._job.lr, self._job.momentum)
-        sync = tf1.train.SyncReplicasOptimizer(descent, replicas_to_aggregate=workers, total_num_replicas=workers)
-        sync.apply_gradients(list(zip(gradients, self._variables, strict=True)), self._updates)
-        self._slots = slots(descent, self._variables)
-        more = [slot.initializer for slot in descent.variables()]
-        self._more_initializers = [sync._local_step.assign(_NEVER_STALE), *more]
-        return _stock_pieces(self._graph, sync)
+    def _build_update(self, gradients: list[Any]) -> tuple[list[Any], Any]:
+        """Build the update with SyncReplicasOptimizer.
 
-    def _gather_rows(self, gradients: list[Any]) -> tuple[list[Any], Any]:
-        """For sparse models, whose stock accumulator divides a row by how many touched it, not by all workers."""
-        self._more_initializers, self._slots = [], []
+        Returns the ops that push the gradients, and the number of updates as read after the update.
+        """
+        workers = self._job.workers
+        optimizer = make_optimizer(self._job.lr, self._job.momentum)
+        sync = tf1.train.SyncReplicasOptimizer(optimizer, replicas_to_aggregate=workers, total_num_replicas=workers)
+        sync.apply_gradients(list(zip(gradients, self._variables, strict=True)), self._counter)
+        self._slots = velocity_slots(optimizer, self._variables)
+        slot_initializers = [slot.initializer for slot in optimizer.variables()]
+        self._optimizer_initializers = [sync._local_step.assign(_NEVER_STALE), *slot_initializers]
+        return _pushes_and_count(self._graph, sync)
+
+    def _build_row_update(self, gradients: list[Any]) -> tuple[list[Any], Any]:
+        """Build the update of a sparse model; returns the same as `_build_update`.
+
+        The sparse accumulator of SyncReplicasOptimizer is not used, because it divides the gradient of a row by the
+        number of workers that used the row, not by the number of all workers.
+        """
+        self._optimizer_initializers, self._slots = [], []
         weight, bias = self._variables
         shapes = [gradient.shape for gradient in gradients]
         with tf.device(ps_device(self._parameter_servers[0])):
             types = [tf.int64, tf.float32, tf.float32]
             queue = tf1.FIFOQueue(-1, types, [shapes[0], *shapes], shared_name="rows", name="rows_queue")
-            push = queue.enqueue((self._touched_rows(), *gradients), name="push_rows")
-            # As with the accumulators: what is taken by a step that is not done is lost.
+            push = queue.enqueue((self._row_indices(), *gradients), name="push_rows")
+            # Push before taking, as with the accumulators: if a step is rejected after it has taken gradients of other
+            # workers, they are lost.
             with tf.control_dependencies([push]):
                 rows, changes, bias_changes = queue.dequeue_many(self._job.workers)
-            rate = tf.constant(self._job.lr / self._job.workers)
-            scattered = tf.raw_ops.ResourceScatterSub(resource=weight.handle, indices=rows, updates=changes * rate)
+            lr = tf.constant(self._job.lr / self._job.workers)
+            weight_update = tf.raw_ops.ResourceScatterSub(resource=weight.handle, indices=rows, updates=changes * lr)
         with tf.device(ps_device(self._parameter_servers[1])):
-            moved = bias.assign_sub(tf.reduce_sum(bias_changes, 0) * rate).op
-        with tf.device(ps_device(0)), tf.control_dependencies([scattered, moved]):
-            updated = self._updates.assign_add(1, read_value=True)
+            bias_update = bias.assign_sub(tf.reduce_sum(bias_changes, 0) * lr).op
+        with tf.device(ps_device(0)), tf.control_dependencies([weight_update, bias_update]):
+            updated = self._counter.assign_add(1, read_value=True)
         return [push], tf.identity(updated)
 
-    def _outcome(self, fetched: list[NDArray[Any]]) -> Step:
+    def _step_result(self, fetched: list[NDArray[Any]]) -> Step:
         loss, token = float(fetched[0]), int(fetched[1])
         if token == _STOP:
             return Step(loss, 0, more=False, applied=False)
         return Step(loss, token)
 
 
-def _stock_pieces(graph: Any, optimizer: Any) -> tuple[list[Any], Any]:
-    """From the optimizer's own graph: the pushes into the accumulators, and the count once the update is done."""
+def _pushes_and_count(graph: Any, optimizer: Any) -> tuple[list[Any], Any]:
+    """The ops of a SyncReplicasOptimizer that push into the accumulators, and the number of updates after the update.
+
+    They are searched in the graph that the optimizer has built, because it does not offer them.
+    """
     dequeue = graph.get_operation_by_name("sync_token_q_Dequeue")
     pushes = [op for op in dequeue.control_inputs if op.type.endswith("AccumulatorApplyGradient")]
     (enqueue,) = optimizer.get_chief_queue_runner().enqueue_ops
-    updated = enqueue.inputs[1].op.inputs[1]  # enqueue_many(fill(n, count))
+    updated = enqueue.inputs[1].op.inputs[1]  # The optimizer enqueues tokens with enqueue_many(fill(n, count)).
     takes = [op for op in graph.get_operations() if op.type.endswith("AccumulatorTakeGradient")]
     if not pushes or len(takes) != len(pushes) or not updated.op.control_inputs:
-        raise RuntimeError("SyncReplicasOptimizer is not built as expected: this TensorFlow version is not supported")
+        raise RuntimeError(
+            f"SyncReplicasOptimizer of TensorFlow {tf.__version__} builds another graph than expected: "
+            "ps-sync does not support this version; install another one or use --engine torch"
+        )
     for take in takes:
-        # A step of which the runtime does only a part must not take what others pushed.
+        # Push before taking: a step that TensorFlow rejects halfway must not have taken the gradients of other workers.
         take._add_control_inputs(pushes)
     return pushes, updated

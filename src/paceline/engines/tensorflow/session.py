@@ -1,17 +1,19 @@
-"""A session of the v1 runtime whose requests are sent again if the runtime takes one for another.
+"""A session of TensorFlow's v1 runtime that retries requests which a task wrongly rejects as duplicates.
 
-Each run of a distributed graph has a thread of its own in the runtime, which numbers its requests by a generator that
-it seeds with 32 random bits; a task refuses a number that it has had among its last 100,000. So two meet by chance:
-half of all runs of 80,000 requests to a server see one, and from then on there is one in about 43,000. Nothing of a
-refused request was done, nor anything that needs its answer, as gradients need the data of the worker and the values of
-every server. So it is safe to ask again, and the number is a new one then. What a graph takes from others (a gradient,
-a row) it must therefore take after it has pushed its own.
+TensorFlow runs each step of a distributed graph in a thread of its own. The thread numbers its requests with a random
+generator that it seeds with only 32 random bits, and a task rejects a number that is among the last 100,000 it has
+seen. So two different requests get the same number by chance: this happens in half of all runs with 80,000 requests to
+a server, and from then on to one request in about 43,000.
 
-The runtime does not always return from a refusal: what it cancels before it has begun begins all the same, and waits
-for ever. That is rare as long as server and worker remember the same requests (none of 738 in ps-async, a few of a
-hundred in ps-sync on busy cores), but a server that serves several workers forgets sooner than each of them, and what
-only the worker refuses hangs: beyond 100,000 updates it is to be reckoned with. Nothing in reach ends that wait; the
-watchdog does.
+A retry is safe, and it gets a new number. Nothing of the rejected request was executed, nor anything that depends on
+its result: gradients depend on the data of the worker and on the values of every server. Because of this, a graph must
+push its own gradients (or rows) before it takes those of other workers.
+
+Sometimes TensorFlow does not return from a rejection: an op that is cancelled before it has started starts anyway and
+waits forever. This is rare while server and worker remember the same requests (0 of 738 rejections in ps-async, a few
+percent in ps-sync on busy cores). But a server with several workers forgets request numbers earlier than each of the
+workers, and a step hangs if only the worker rejects the request. So runs of more than 100,000 updates can hang. This
+module cannot end that wait; the watchdog of the run does.
 """
 
 import re
@@ -21,38 +23,43 @@ from typing import Any
 
 import tensorflow as tf
 
-from paceline.engines.tensorflow.cluster import config
+from paceline.engines.tensorflow.cluster import session_config
 
 tf1 = tf.compat.v1
-_REFUSED = re.compile(r"^The same RunGraph .*request was received twice", re.MULTILINE)
-"""In a line of its own; what was logged of late, which an error quotes as well, is indented."""
-_MOST_TRIES = 50
-"""By chance it is one; more, and something else is wrong."""
+_REJECTED = re.compile(r"^The same RunGraph .*request was received twice", re.MULTILINE)
+"""Matches only at the start of a line: an error message also quotes recent log lines, but these are indented."""
+_MAX_ATTEMPTS = 50
+"""By chance, one retry is enough; if so many fail, there is another cause."""
 
 
 class Session:
+    """A tf.compat.v1.Session that retries rejected requests."""
+
     def __init__(self, target: str, graph: Any, threads: int, worker: int | None = None) -> None:
-        """`worker`: as `config` takes it."""
-        self._session = tf1.Session(target, graph=graph, config=config(threads, worker))
+        """`worker` is the number of the worker, as in `session_config`."""
+        self._session = tf1.Session(target, graph=graph, config=session_config(threads, worker))
 
     def run(self, *arguments: Any) -> Any:
-        return asked_again(self._session.run, arguments)
+        return retry_rejected(self._session.run, arguments)
 
     def make_callable(self, fetches: Any, feeds: Sequence[Any] = ()) -> Callable[..., Any]:
-        made = self._session.make_callable(fetches, list(feeds))
-        return lambda *values: asked_again(made, values)
+        """A function that takes the values of the feeds and returns those of the fetches; faster than `run`."""
+        run_once = self._session.make_callable(fetches, list(feeds))
+        return lambda *values: retry_rejected(run_once, values)
 
     def close(self) -> None:
         self._session.close()
 
 
-def asked_again(ask: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-    tries = 1
+def retry_rejected(request: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    """The result of `request(*arguments)`, which is repeated if TensorFlow rejects it as a duplicate."""
+    attempts = 1
     while True:
         try:
-            return ask(*arguments)
-        except (tf.errors.AbortedError, tf.errors.CancelledError) as error:  # This, or what followed from it.
-            if tries == _MOST_TRIES or not _REFUSED.search(error.message):
+            return request(*arguments)
+        # A rejection is an AbortedError; CancelledError comes from other parts of the step that it cancels.
+        except (tf.errors.AbortedError, tf.errors.CancelledError) as error:
+            if attempts == _MAX_ATTEMPTS or not _REJECTED.search(error.message):
                 raise
-        tries += 1
-        print("a server took a request for one that it has had: sent again", file=sys.stderr, flush=True)
+        attempts += 1
+        print("TensorFlow rejected a request as a duplicate; retrying", file=sys.stderr, flush=True)

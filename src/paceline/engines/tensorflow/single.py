@@ -1,4 +1,4 @@
-"""One worker by itself: the same graph style as the parameter servers', without the servers."""
+"""The worker of strategy single: it trains alone, with a v1 graph like the parameter-server strategies, but local."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from paceline.data.batches import Array, Batch
 from paceline.engines.tensorflow import network
-from paceline.engines.tensorflow.cluster import config
-from paceline.engines.tensorflow.optimizer import fed, optimizer, slots
+from paceline.engines.tensorflow.cluster import session_config
+from paceline.engines.tensorflow.optimizer import assignment, make_optimizer, velocity_slots
 from paceline.engines.tensorflow.tensorboard_graph import graph_event
 from paceline.recording.recorder import clock_ns
 from paceline.train.checkpoint import InitialState, TrainingState
@@ -19,27 +19,30 @@ tf1 = tf.compat.v1
 
 
 class Single(SingleWorker):
+    """A worker that applies its own gradients to its own variables."""
+
     def __init__(self, context: TaskContext) -> None:
         job = context.job
         self._recorder, self._model = context.recorder, context.model
-        beginning = InitialState(context)
-        self._updates = beginning.update
+        initial = InitialState(context)
+        self._updates = initial.update
         graph = tf1.Graph()
         with graph.as_default():
             step = self._build(job.lr, job.momentum)
-        self._session = tf1.Session(graph=graph, config=config(job.threads))
+        self._session = tf1.Session(graph=graph, config=session_config(job.threads))
         self._run = self._session.make_callable(step, [*self._inputs, self._target])
         self._session.run(self._initialize)
-        # Compiled before the clock starts; the step that does it is undone.
+        # Run one step, so that TensorFlow prepares the graph before the training clock starts. Initialising a second
+        # time undoes this step.
         blank = self._model.blank(job.batch)
         self._run(*blank.inputs, blank.target)
         self._session.run(self._initialize)
-        values = self._named(beginning.values()).values()
-        self._session.run(self._assign, dict(zip(self._firsts, values, strict=True)))
-        velocity = beginning.velocity()
+        values = self._named(initial.values()).values()
+        self._session.run(self._assign, dict(zip(self._initial_values, values, strict=True)))
+        velocity = initial.velocity()
         if velocity is not None:
             for slot, value in zip(self._slots, self._named(velocity).values(), strict=True):
-                self._session.run(*fed(slot, value))
+                self._session.run(*assignment(slot, value))
         context.rendezvous.attach("tensorboard", "events.out.tfevents.graph", graph_event(graph))
 
     def start(self) -> int:
@@ -68,21 +71,24 @@ class Single(SingleWorker):
         self._session.close()
 
     def _build(self, lr: float, momentum: float) -> list[Any]:
+        """Build the graph; returns what a step fetches: the loss, and the op of the update."""
         self._inputs = network.placeholders(self._model.feeds)
-        self._target = network.placeholder_of(self._model.target)
-        # First values are fed: as constants they would be part of the graph, and of the file that shows it.
+        self._target = network.target_placeholder(self._model.target)
+        # The initial values are fed. As constants, they would be part of the graph and of the event file that shows it.
         shapes, zeros = self._model.parameters, tf1.zeros_initializer()
         self._variables = [
             tf1.get_variable(shape.name.replace(".", "_"), shape.shape, tf.float32, zeros, use_resource=True)
             for shape in shapes
         ]
-        self._firsts = [tf1.placeholder(tf.float32, shape.shape) for shape in shapes]
-        self._assign = [v.assign(first).op for v, first in zip(self._variables, self._firsts, strict=True)]
+        self._initial_values = [tf1.placeholder(tf.float32, shape.shape) for shape in shapes]
+        self._assign = [
+            variable.assign(initial).op for variable, initial in zip(self._variables, self._initial_values, strict=True)
+        ]
         self._outputs = network.outputs(self._model, self._inputs[: len(self._model.data_feeds)], self._variables)
         loss = network.mean_loss(self._model, self._inputs, self._target, self._variables)
-        descent = optimizer(lr, momentum)
-        update = descent.minimize(loss, var_list=self._variables)
-        self._slots = slots(descent, self._variables)
+        optimizer = make_optimizer(lr, momentum)
+        update = optimizer.minimize(loss, var_list=self._variables)
+        self._slots = velocity_slots(optimizer, self._variables)
         self._initialize = tf1.global_variables_initializer()
         return [loss, update]
 
@@ -90,5 +96,5 @@ class Single(SingleWorker):
         return views(vector, self._model.parameters)
 
     def _predict(self, *inputs: Array) -> Array:
-        found: Array = self._session.run(self._outputs, dict(zip(self._inputs, inputs, strict=False)))
-        return found
+        predictions: Array = self._session.run(self._outputs, dict(zip(self._inputs, inputs, strict=False)))
+        return predictions

@@ -1,4 +1,4 @@
-"""The graph for TensorBoard, as the bytes of an event file."""
+"""Encodes a TensorFlow graph as an event file that TensorBoard can show."""
 
 import tempfile
 import time
@@ -9,6 +9,7 @@ import tensorflow as tf
 
 
 def graph_event(graph: Any) -> bytes:
+    """The bytes of the event file."""
     event = tf.compat.v1.Event
     now = time.time()
     with tempfile.TemporaryDirectory(prefix="paceline-graph-") as folder:

@@ -1,4 +1,4 @@
-"""A user's own model in TensorFlow, as a function of its parameters' values: a Keras model or a TensorFunction."""
+"""A model of a user's workload in TensorFlow, a Keras model or a TensorFunction, as a function of parameter values."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -14,61 +14,68 @@ from paceline.train.user_model import UserModel
 from paceline.workloads.functions import TensorFunction
 from paceline.workloads.parameters import Parameters, ParameterShape, Vector
 
-Function = Callable[[Sequence[Any], Sequence[Any]], Any]
-"""(inputs, values of the parameters) -> outputs"""
+OutputsFunction = Callable[[Sequence[Any], Sequence[Any]], Any]
+"""(inputs, values of the parameters) -> outputs of the model"""
 
 
-def with_model(context: TaskContext) -> TaskContext:
-    """The task's context, its model made by the user's function if the workload has one for this engine."""
-    make = context.workload.tensorflow
-    if make is None or context.workload.model:
+def with_user_model(context: TaskContext) -> TaskContext:
+    """The context, with the model from the user's `tensorflow` function if the workload has one and no `model`."""
+    make_model = context.workload.tensorflow
+    if make_model is None or context.workload.model:
         return context
-    return msgspec.structs.replace(context, model=FunctionModel(make, context))
+    return msgspec.structs.replace(context, model=FunctionModel(make_model, context))
 
 
 class FunctionModel(UserModel):
-    def __init__(self, make: Callable[[], Any], context: TaskContext) -> None:
+    """A user's model whose outputs are a function of its inputs and parameter values."""
+
+    def __init__(self, make_model: Callable[[], Any], context: TaskContext) -> None:
         super().__init__(context)
-        self._make = make
+        self._make_model = make_model
 
     @cached_property
-    def _built(self) -> tuple[Function, Parameters]:
-        # Not before it is needed: joining a cluster must be the first thing the framework does.
-        return self._made(self._context.job.seed)
+    def _built(self) -> tuple[OutputsFunction, Parameters]:
+        # Built only when it is needed: a task must join its cluster before it uses TensorFlow for anything else.
+        return self._build(self._context.job.seed)
 
     @cached_property
     def parameters(self) -> tuple[ParameterShape, ...]:
         return tuple(ParameterShape(name, value.shape) for name, value in self._built[1].items())
 
     def first(self, seed: int, part: slice | None = None) -> Vector:
-        values = self._built[1] if seed == self._context.job.seed else self._made(seed)[1]
+        values = self._built[1] if seed == self._context.job.seed else self._build(seed)[1]
         vector = np.concatenate([value.reshape(-1) for value in values.values()])
         return vector if part is None else vector[part].copy()
 
     def outputs(self, inputs: Sequence[Any], values: Sequence[Any]) -> Any:
         return self._built[0](inputs, values)
 
-    def _made(self, seed: int) -> tuple[Function, Parameters]:
-        """The user's model as a function of inputs and values, and its first values by name."""
+    def _build(self, seed: int) -> tuple[OutputsFunction, Parameters]:
+        """The function that computes the outputs of the user's model, and its initial values by name."""
         tf.keras.utils.set_random_seed(seed)
-        made = self._make()
-        if isinstance(made, TensorFunction):
-            first = {name: np.asarray(value, np.float32) for name, value in made.first(seed).items()}
-            return lambda inputs, values: made.outputs(dict(zip(first, values, strict=True)), *inputs), first
-        if isinstance(made, tf.keras.Model):
-            return self._of_keras(made)
-        raise RunError(f"`tensorflow` must make a Keras model or a TensorFunction, it made a {type(made).__name__}")
+        model = self._make_model()
+        if isinstance(model, TensorFunction):
+            initial = {name: np.asarray(value, np.float32) for name, value in model.first(seed).items()}
+            return lambda inputs, values: model.outputs(dict(zip(initial, values, strict=True)), *inputs), initial
+        if isinstance(model, tf.keras.Model):
+            return self._build_keras(model)
+        raise RunError(
+            f"`tensorflow` returned a {type(model).__name__}: it must return a Keras model or a TensorFunction"
+        )
 
-    def _of_keras(self, model: Any) -> tuple[Function, Parameters]:
+    def _build_keras(self, model: Any) -> tuple[OutputsFunction, Parameters]:
         if not model.built:
             model(*[tf.zeros(array.shape, array.dtype) for array in self.example.inputs])
         if model.non_trainable_variables:
             names = ", ".join(variable.path for variable in model.non_trainable_variables)
-            raise RunError(f"Keras layers with a state of their own are not supported: {names}")
-        first = {variable.path.replace("/", "."): variable.numpy() for variable in model.trainable_variables}
+            raise RunError(
+                f"the Keras model has variables that are not trained ({names}), which is not supported: "
+                "use layers without such state"
+            )
+        initial = {variable.path.replace("/", "."): variable.numpy() for variable in model.trainable_variables}
 
         def outputs(inputs: Sequence[Any], values: Sequence[Any]) -> Any:
-            found, _ = model.stateless_call(list(values), [], *inputs)
-            return found
+            predictions, _ = model.stateless_call(list(values), [], *inputs)
+            return predictions
 
-        return outputs, first
+        return outputs, initial

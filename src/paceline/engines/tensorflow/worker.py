@@ -1,4 +1,4 @@
-"""A TensorFlow worker: which class plays it in which strategy."""
+"""The entry point of a TensorFlow worker: chooses the class that implements the strategy of the run, and trains."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from paceline.engines.tensorflow.block_matmul import BlockMatmulWorker
 from paceline.engines.tensorflow.ps_async import AsyncWorker
 from paceline.engines.tensorflow.ps_sync import SyncWorker
 from paceline.engines.tensorflow.single import Single
-from paceline.engines.tensorflow.user_model import with_model
+from paceline.engines.tensorflow.user_model import with_user_model
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.loop import train
 from paceline.train.matmul_worker import run_matmul
@@ -22,7 +22,8 @@ _WORKERS: dict[str, Callable[[TaskContext], WorkerStrategy]] = {
 
 
 def run(context: TaskContext) -> Outcome:
-    context = with_model(context)
+    """Train until the run ends."""
+    context = with_user_model(context)
     if context.workload.blocks:
         return run_matmul(context, BlockMatmulWorker(context, context.workload.blocks))
     return train(context, _WORKERS[context.job.strategy](context))

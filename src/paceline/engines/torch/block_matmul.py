@@ -1,30 +1,36 @@
-"""Products of blocks over gloo: every worker sends what others need of its blocks, and receives what it needs."""
+"""The torch worker of the block-matmul workload: workers send each other blocks through gloo and multiply them.
+
+Each worker multiplies the blocks A[i, j] that it owns with their partners B[j, i]. A partner that another worker owns
+is received in every step. A pair is the (i, j) of such a product.
+"""
 
 from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
 
-from paceline.engines.torch.process_group import join
+from paceline.engines.torch.process_group import join_process_group
 from paceline.train.context import TaskContext
 from paceline.train.matmul_worker import MatmulWorker
 from paceline.workloads.block_matmul import BlockMatmul
 
 
 class BlockMatmulWorker(MatmulWorker):
+    """One worker that computes its share of the block products with torch."""
+
     def __init__(self, context: TaskContext, product: BlockMatmul) -> None:
         super().__init__(context, product)
         job = context.job
         if job.workers > 1:
-            join(context)
-        held = {
+            join_process_group(context)
+        own_partners = {
             (i, j): torch.from_numpy(product.block("B", j, i, job.seed))
             for i, j in product.partners_of(job.index, job.workers)
         }
-        self._arriving = {pair: torch.empty(product.side, product.side) for pair in self._remote_pairs}
-        self._leaving = {pair: held[pair] for pair in held if self._owner(pair) != job.index}
+        self._to_receive = {pair: torch.empty(product.side, product.side) for pair in self._remote_pairs}
+        self._to_send = {pair: own_partners[pair] for pair in own_partners if self._block_owner(pair) != job.index}
         self._factors = [
-            (torch.from_numpy(product.block("A", *pair, job.seed)), held.get(pair, self._arriving.get(pair)))
+            (torch.from_numpy(product.block("A", *pair, job.seed)), own_partners.get(pair, self._to_receive.get(pair)))
             for pair in self._pairs
         ]
         self._result = torch.empty(product.side, product.side)
@@ -35,16 +41,17 @@ class BlockMatmulWorker(MatmulWorker):
             dist.destroy_process_group()
 
     def _fetch(self) -> None:
-        # None of these blocks, and each is known by its number: whatever the order, nobody waits for a turn.
-        moving = [
-            dist.irecv(block, self._owner_of_partner(*pair), tag=self._number(pair))
-            for pair, block in self._arriving.items()
+        # All transfers are asynchronous and each has a tag of its own, so they may complete in any order and no worker
+        # has to wait for the turn of another one.
+        transfers = [
+            dist.irecv(block, self._owner_of_partner(*pair), tag=self._tag(pair))
+            for pair, block in self._to_receive.items()
         ]
-        moving += [
-            dist.isend(block, self._owner(pair), tag=self._number(pair)) for pair, block in self._leaving.items()
+        transfers += [
+            dist.isend(block, self._block_owner(pair), tag=self._tag(pair)) for pair, block in self._to_send.items()
         ]
-        for one in moving:
-            one.wait()
+        for transfer in transfers:
+            transfer.wait()
 
     def _multiply(self) -> float:
         traces = torch.zeros((), dtype=torch.float64)
@@ -58,8 +65,9 @@ class BlockMatmulWorker(MatmulWorker):
         dist.all_reduce(sums)
         return sums.tolist()
 
-    def _owner(self, pair: tuple[int, int]) -> int:
+    def _block_owner(self, pair: tuple[int, int]) -> int:
         return self._product.block_owner(*pair, self._job.workers)
 
-    def _number(self, pair: tuple[int, int]) -> int:
+    def _tag(self, pair: tuple[int, int]) -> int:
+        """The gloo tag of the transfer of a partner, the same in the sender and the receiver."""
         return pair[0] * self._product.blocks + pair[1]

@@ -18,72 +18,79 @@ from paceline.paramserver.transports.shared_memory import SEGMENT, Segment, map_
 from paceline.plan.roles import WORKER, task_names
 from paceline.train.context import Job, Peers
 
-_WORTH_SHARING = 2**20
-"""Bytes from which on a bucket is summed through shared memory. With a smaller bucket most of the time goes into waking
-the other workers, which shared memory does not save."""
-Sum: TypeAlias = "torch.futures.Future[torch.Tensor]"
-Windows = dict[torch.Tensor, torch.Tensor]
+_MIN_SHARED_BYTES = 2**20
+"""The size from which on a bucket is summed through shared memory. With a smaller bucket, most of the time goes into
+waking the other workers, which shared memory does not save."""
+SumFuture: TypeAlias = "torch.futures.Future[torch.Tensor]"
+"""Completes with the summed gradients of a bucket."""
+GradientViews = dict[torch.Tensor, torch.Tensor]
+"""For each parameter, the part of a segment that holds its gradient, as a tensor."""
 
 
 class Exchange(Protocol):
     def begin(self) -> None:
         """Prepare for a step."""
 
-    def sum(self, bucket: dist.GradBucket) -> Sum:
+    def sum(self, bucket: dist.GradBucket) -> SumFuture:
         """A future of the sum of all workers' gradients of this bucket."""
 
 
-class Gloo:
+class GlooExchange:
+    """Sums every bucket with an allreduce of gloo."""
+
     def begin(self) -> None:
-        """There is nothing to prepare."""
+        """Do nothing: gloo needs no preparation."""
 
-    def sum(self, bucket: dist.GradBucket) -> Sum:
+    def sum(self, bucket: dist.GradBucket) -> SumFuture:
         future = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
-        return future.then(_first)
+        return future.then(_first_tensor)
 
 
-class SharedMemory:
+class SharedMemoryExchange:
     """Sums large buckets through shared memory, the others through gloo."""
 
     def __init__(self, job: Job, network: Network) -> None:
         self._job, self._network = job, network
         self._size = network.vector.size
         self._segment = Segment(2 * self._size)
-        self._gloo = Gloo()
+        self._gloo = GlooExchange()
         self._half = 0
-        self._placed: dict[torch.Tensor, bool] = {}
-        self._halves: list[list[Windows]] = []
-        """For each half of the segments and each rank: the gradient memory of each parameter."""
+        self._in_segment: dict[torch.Tensor, bool] = {}
+        """For each parameter, whether backward writes its gradient into the segment; the others must be copied."""
+        self._halves: list[list[GradientViews]] = []
+        """For each half of the segments and each rank, the views of the gradients."""
 
     @property
     def address(self) -> dict[str, str]:
+        """The path of this worker's segment, to be announced to the other workers."""
         return {SEGMENT: self._segment.path}
 
-    def meet(self, peers: Peers) -> None:
+    def map_peers(self, peers: Peers) -> None:
+        """Map the segments of all workers."""
         paths = [peers[task][SEGMENT] for task in task_names(WORKER, self._job.workers)]
         vectors = [map_peer_vector(path, 2 * self._size).reshape(2, -1) for path in paths]
         tensors = self._network.tensors
         self._halves = [
-            [dict(zip(tensors, self._network.windows(vector[half]), strict=True)) for vector in vectors]
+            [dict(zip(tensors, self._network.tensor_views(vector[half]), strict=True)) for vector in vectors]
             for half in (0, 1)
         ]
 
     def begin(self) -> None:
         self._half = 1 - self._half
-        windows = self._halves[self._half][self._job.index]
-        placed = self._network.place_gradients(list(windows.values()))
-        self._placed = dict(zip(windows, placed, strict=True))
+        own_views = self._halves[self._half][self._job.index]
+        in_segment = self._network.redirect_gradients(list(own_views.values()))
+        self._in_segment = dict(zip(own_views, in_segment, strict=True))
 
-    def sum(self, bucket: dist.GradBucket) -> Sum:
-        if 4 * bucket.buffer().numel() < _WORTH_SHARING and not any(map(self._placed.get, bucket.parameters())):
+    def sum(self, bucket: dist.GradBucket) -> SumFuture:
+        if 4 * bucket.buffer().numel() < _MIN_SHARED_BYTES and not any(map(self._in_segment.get, bucket.parameters())):
             return self._gloo.sum(bucket)
         ranks = self._halves[self._half]
         to_add = []
         for tensor, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True):
-            windows = [of_rank[tensor] for of_rank in ranks]
-            if not self._placed[tensor]:
-                windows[self._job.index].copy_(gradient)
-            to_add.append((gradient, windows))
+            rank_gradients = [views[tensor] for views in ranks]
+            if not self._in_segment[tensor]:
+                rank_gradients[self._job.index].copy_(gradient)
+            to_add.append((gradient, rank_gradients))
         all_announced = dist.all_reduce(torch.zeros(1), async_op=True).get_future()
         return all_announced.then(_make_add(bucket.buffer(), to_add))
 
@@ -91,17 +98,19 @@ class SharedMemory:
 def _make_add(
     buffer: torch.Tensor, to_add: list[tuple[torch.Tensor, list[torch.Tensor]]]
 ) -> Callable[[Any], torch.Tensor]:
+    """A callback that adds up the gradients of all ranks, for each pair of a result tensor and these gradients."""
+
     def add(all_announced: Any) -> torch.Tensor:
         all_announced.value()  # Raises the error of the allreduce, if it failed.
         with torch.no_grad():
-            for total, (first, second, *more) in to_add:
+            for total, (first, second, *others) in to_add:
                 torch.add(first, second, out=total)
-                for gradient in more:
+                for gradient in others:
                     total.add_(gradient)
         return buffer
 
     return add
 
 
-def _first(future: Any) -> torch.Tensor:
+def _first_tensor(future: Any) -> torch.Tensor:
     return future.value()[0]

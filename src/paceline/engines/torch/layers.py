@@ -1,4 +1,7 @@
-"""The neutral layers in PyTorch. Images are laid out as data sets have them, channels last."""
+"""Implements the framework-neutral layers and losses of `workloads.layers` in PyTorch.
+
+Data sets store images with channels last. `Layers.forward` permutes them to channels first, as torch expects.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -22,40 +25,46 @@ from paceline.workloads.layers import (
 from paceline.workloads.model import Loss, Model
 
 Tensors = Sequence[torch.Tensor]
-Places = dict[torch.Tensor, torch.Tensor | None]
-_LARGE = 2**20
+GradientBuffers = dict[torch.Tensor, torch.Tensor | None]
+"""For each large weight, the tensor into which backward writes its gradient; None: into its `grad`, if it has one."""
+_LARGE_WEIGHT = 2**20
+"""The number of values from which on a weight counts as large (4 MiB). See `_LargeDense` for what it saves."""
 
 
 class Layers(torch.nn.Module):
-    """A neutral model over tensors that are given to it, in the order of `Model.parameters`."""
+    """A framework-neutral model as a torch module. It uses the given tensors, in the order of `Model.parameters`."""
 
     def __init__(self, model: Model, tensors: Sequence[torch.nn.Parameter]) -> None:
         super().__init__()
         self._layers, self._inputs = model.layers, model.inputs
         self._tensors = tensors
-        self.places: Places = {tensor: None for tensor in tensors if tensor.ndim == 2 and tensor.numel() >= _LARGE}
-        """Large weights, and where backward writes their gradients: without a place of its own, over the last one."""
+        self.gradient_buffers: GradientBuffers = {
+            tensor: None for tensor in tensors if tensor.ndim == 2 and tensor.numel() >= _LARGE_WEIGHT
+        }
         for shape, tensor in zip(model.parameters, tensors, strict=True):
             self.register_parameter(shape.name.replace(".", "_"), tensor)
 
-    def forward(self, x: torch.Tensor, *more: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, *extra_inputs: torch.Tensor) -> torch.Tensor:
+        """The outputs of the model. `extra_inputs` are the masks of the dropout layers, or the values of sparse
+        features."""
         if len(self._inputs) == 3:
             x = x.view(-1, *self._inputs).permute(0, 3, 1, 2)
-        return _apply(self._layers, x, iter(self._tensors), iter(more), self.places)
+        return _apply(self._layers, x, iter(self._tensors), iter(extra_inputs), self.gradient_buffers)
 
 
 def _apply(
     layers: Sequence[Layer],
     x: torch.Tensor,
     tensors: Iterator[torch.Tensor],
-    more: Iterator[torch.Tensor],
-    places: Places,
+    extra_inputs: Iterator[torch.Tensor],
+    buffers: GradientBuffers,
 ) -> torch.Tensor:
+    """Apply the layers in order; each one takes its parameters from `tensors`."""
     for layer in layers:
         match layer:
             case Dense():
                 weight, bias = next(tensors), next(tensors)
-                x = _dense(x, weight, bias, places)
+                x = _dense(x, weight, bias, buffers)
             case Conv():
                 weight, bias = next(tensors), next(tensors)
                 x = functional.conv2d(x, weight, bias, layer.stride, layer.padding)
@@ -70,60 +79,63 @@ def _apply(
             case Flatten():
                 x = x.flatten(1)
             case Dropout(rate):
-                # No mask: not training.
-                if (mask := next(more, None)) is not None:
+                # Masks are given only in training; without one, dropout is off.
+                if (mask := next(extra_inputs, None)) is not None:
                     x = x * mask * (1 / (1 - rate))
             case SpatialTransformer():
-                x = _look(layer, x, tensors, places)
+                x = _spatial_transform(layer, x, tensors, buffers)
             case SparseLinear():
                 weight, bias = next(tensors), next(tensors)
-                x = ((weight[x] * next(more)).sum(1) + bias).unsqueeze(1)
+                x = ((weight[x] * next(extra_inputs)).sum(1) + bias).unsqueeze(1)
     return x
 
 
-def _dense(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, places: Places) -> torch.Tensor:
-    if weight in places:
-        return _LargeDense.apply(x, weight, bias, places[weight])
+def _dense(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, buffers: GradientBuffers) -> torch.Tensor:
+    if weight in buffers:
+        return _LargeDense.apply(x, weight, bias, buffers[weight])
     return torch.addmm(bias, x, weight)
 
 
 class _LargeDense(torch.autograd.Function):
-    """A dense layer that writes its weight's gradient to its place.
+    """A dense layer that writes the gradient of its weight directly into a given buffer.
 
-    Left to autograd it would be made in fresh memory and then moved: of a large matrix, that costs more than the
-    product itself. Nothing is handed on for the weight, but hooks on its gradient's node are called all the same.
+    Autograd would compute this gradient in newly allocated memory and then copy it. For a large matrix, that costs more
+    than the matrix product itself. `backward` returns None as the gradient of the weight; autograd still calls the
+    hooks on the node that accumulates this gradient.
     """
 
     @staticmethod
     def forward(
-        context: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, place: torch.Tensor | None
+        context: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, buffer: torch.Tensor | None
     ) -> torch.Tensor:
         context.save_for_backward(x)
-        context.weight, context.place = weight, place
+        context.weight, context.buffer = weight, buffer
         return torch.addmm(bias, x, weight)
 
     @staticmethod
     def backward(context: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         (x,), weight = context.saved_tensors, context.weight
-        place = weight.grad if context.place is None else context.place
-        of_x, of_bias = gradient @ weight.t(), gradient.sum(0)
-        if place is None:
-            return of_x, x.t() @ gradient, of_bias, None
-        torch.mm(x.t(), gradient, out=place)
-        return of_x, None, of_bias, None
+        buffer = weight.grad if context.buffer is None else context.buffer
+        x_gradient, bias_gradient = gradient @ weight.t(), gradient.sum(0)
+        if buffer is None:
+            return x_gradient, x.t() @ gradient, bias_gradient, None
+        torch.mm(x.t(), gradient, out=buffer)
+        return x_gradient, None, bias_gradient, None
 
 
-def _look(
-    layer: SpatialTransformer, image: torch.Tensor, tensors: Iterator[torch.Tensor], places: Places
+def _spatial_transform(
+    layer: SpatialTransformer, image: torch.Tensor, tensors: Iterator[torch.Tensor], buffers: GradientBuffers
 ) -> torch.Tensor:
-    found = _apply(layer.localisation, image, tensors, iter(()), places)
+    """Sample the image at the points that the layer's localisation network chooses, by an affine map per example."""
+    features = _apply(layer.localisation, image, tensors, iter(()), buffers)
     weight, bias = next(tensors), next(tensors)
-    affine = _dense(found, weight, bias, places).view(-1, 2, 3)
+    affine = _dense(features, weight, bias, buffers).view(-1, 2, 3)
     grid = functional.affine_grid(affine, [*image.shape[:2], layer.size, layer.size], align_corners=True)
     return functional.grid_sample(image, grid, mode="bilinear", padding_mode="zeros", align_corners=True)
 
 
 def mean_loss(loss: Loss, outputs: torch.Tensor, inputs: Tensors, target: torch.Tensor) -> torch.Tensor:
+    """The loss of a batch, as the mean over its examples."""
     match loss:
         case "softmax":
             return functional.cross_entropy(outputs, target)

@@ -1,4 +1,4 @@
-"""A model in PyTorch, its parameters and gradients each one flat vector that NumPy sees too."""
+"""A model in PyTorch whose parameters lie in one flat vector that torch and NumPy share, and its SGD optimizer."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,7 +7,7 @@ import torch
 
 from paceline.data.batches import Array, Batch
 from paceline.engines.torch.layers import Layers, mean_loss
-from paceline.engines.torch.user_model import module_over
+from paceline.engines.torch.user_model import build_module
 from paceline.train.checkpoint import InitialState, TrainingState
 from paceline.train.context import Job
 from paceline.workloads.model import AnyModel
@@ -15,39 +15,46 @@ from paceline.workloads.parameters import Parameters, Vector, views
 
 
 class Network:
+    """A model over a flat vector of parameters: its loss, gradients and predictions."""
+
     def __init__(self, model: AnyModel, vector: Vector) -> None:
         self._model = model
         self.vector = vector
-        self.module, self.tensors = module_over(model, vector)
+        self.module, self.tensors = build_module(model, vector)
         self._backward = _backward()
-        self._zero: Callable[[], object] = self.forget
-        self._places = self.module.places if isinstance(self.module, Layers) else {}
+        self._reset_gradients: Callable[[], object] = self.clear_gradients
+        self._gradient_buffers = self.module.gradient_buffers if isinstance(self.module, Layers) else {}
 
-    def keep_gradients_in(self, gradient: Vector) -> None:
-        """From now on backward() adds into this vector."""
-        for tensor, window in zip(self.tensors, self.windows(gradient), strict=True):
-            tensor.grad = window
-        self._zero = torch.from_numpy(gradient).zero_
+    def accumulate_gradients_in(self, gradient: Vector) -> None:
+        """Make backward add all gradients into this vector, which `differentiate` sets to zero first."""
+        for tensor, view in zip(self.tensors, self.tensor_views(gradient), strict=True):
+            tensor.grad = view
+        self._reset_gradients = torch.from_numpy(gradient).zero_
 
-    def place_gradients(self, windows: Sequence[torch.Tensor]) -> list[bool]:
-        """Let backward write into these, as far as it can be told where to; which of them it will."""
-        for tensor, window in zip(self.tensors, windows, strict=True):
-            if tensor in self._places:
-                self._places[tensor] = window
-        return [tensor in self._places for tensor in self.tensors]
+    def redirect_gradients(self, targets: Sequence[torch.Tensor]) -> list[bool]:
+        """Make backward write the gradients into these tensors, one per parameter, where the layer supports that.
 
-    def windows(self, vector: Vector) -> list[torch.Tensor]:
-        """A vector like that of the parameters, seen as tensors like theirs."""
+        Returns for each parameter whether backward will write its gradient into the target. The caller has to copy the
+        others.
+        """
+        for tensor, target in zip(self.tensors, targets, strict=True):
+            if tensor in self._gradient_buffers:
+                self._gradient_buffers[tensor] = target
+        return [tensor in self._gradient_buffers for tensor in self.tensors]
+
+    def tensor_views(self, vector: Vector) -> list[torch.Tensor]:
+        """For each parameter, its part of a vector that is laid out like `self.vector`, as a tensor of its shape."""
         return [torch.from_numpy(view) for view in self._views(vector)]
 
     def loss(self, batch: Batch, module: torch.nn.Module | None = None) -> torch.Tensor:
+        """The mean loss of a batch, computed by `module` if it is given, such as a wrapper around `self.module`."""
         inputs = [torch.from_numpy(array) for array in batch.inputs]
         outputs = (module or self.module)(*inputs)
         return mean_loss(self._model.loss, outputs, inputs, torch.from_numpy(batch.target))
 
     def differentiate(self, batch: Batch) -> float:
-        """Loss of a batch; the gradients are then where they are kept."""
-        self._zero()
+        """The loss of a batch. Its gradients are then in the `grad` of the parameters, or in the redirected targets."""
+        self._reset_gradients()
         loss = self.loss(batch)
         self._backward(loss)
         return loss.item()
@@ -55,21 +62,22 @@ class Network:
     def predict(self, *inputs: Array) -> Array:
         self.module.eval()
         with torch.inference_mode():
-            found: Array = self.module(*(torch.from_numpy(array) for array in inputs)).numpy()
+            predictions: Array = self.module(*(torch.from_numpy(array) for array in inputs)).numpy()
         self.module.train()
-        return found
+        return predictions
 
     def snapshot(self) -> Parameters:
+        """A copy of the values of all parameters, by name."""
         return self.named(self.vector.copy())
 
     def named(self, vector: Vector) -> Parameters:
-        """A vector like that of the parameters, by their names."""
+        """For each parameter name, its part of a vector that is laid out like `self.vector`."""
         return views(vector, self._model.parameters)
 
-    def forget(self) -> None:
-        """The gradients of the step before; those that backward writes over stay."""
+    def clear_gradients(self) -> None:
+        """Drop the gradients of the last step, except those that backward overwrites anyway."""
         for tensor in self.tensors:
-            if tensor not in self._places:
+            if tensor not in self._gradient_buffers:
                 tensor.grad = None
 
     def _views(self, vector: Vector) -> list[Vector]:
@@ -77,49 +85,54 @@ class Network:
 
 
 class TorchSgd:
-    """Gradient descent with momentum, by whatever gradients a network's parameters have."""
+    """SGD with momentum, which applies the gradients in the `grad` of a network's parameters."""
 
-    def __init__(self, network: Network, job: Job, beginning: InitialState) -> None:
+    def __init__(self, network: Network, job: Job, initial: InitialState) -> None:
         self._network, self._tensors, self._lr = network, list(network.tensors), job.lr
-        # Without momentum the stock optimizer's own bookkeeping would be a tenth of a small model's step.
-        self._stock = (
+        # Without momentum, torch's optimizer is not used: its overhead would be a tenth of a small model's step.
+        self._torch_optimizer = (
             torch.optim.SGD(self._tensors, lr=job.lr, momentum=job.momentum, fused=True) if job.momentum else None
         )
-        velocity = beginning.velocity()
-        if self._stock and velocity is not None:
-            for tensor, window in zip(self._tensors, network.windows(velocity), strict=True):
-                self._stock.state[tensor]["momentum_buffer"] = window.clone()
+        velocity = initial.velocity()
+        if self._torch_optimizer and velocity is not None:
+            for tensor, view in zip(self._tensors, network.tensor_views(velocity), strict=True):
+                self._torch_optimizer.state[tensor]["momentum_buffer"] = view.clone()
 
     def state(self, update: int) -> TrainingState:
+        """A copy of the parameters and of their velocities, for a checkpoint of this update."""
         velocity: Parameters = {}
-        if self._stock:
+        if self._torch_optimizer:
             flat = np.zeros_like(self._network.vector)
-            for tensor, window in zip(self._tensors, self._network.windows(flat), strict=True):
-                # Before its first step a parameter has none.
-                if (buffer := self._stock.state[tensor].get("momentum_buffer")) is not None:
-                    window.copy_(buffer)
+            for tensor, view in zip(self._tensors, self._network.tensor_views(flat), strict=True):
+                # torch creates the momentum buffer of a parameter in its first step.
+                if (buffer := self._torch_optimizer.state[tensor].get("momentum_buffer")) is not None:
+                    view.copy_(buffer)
             velocity = self._network.named(flat)
         return TrainingState(update, self._network.snapshot(), velocity)
 
     def step(self) -> None:
-        if self._stock:
-            self._stock.step()
+        """Update the parameters once."""
+        if self._torch_optimizer:
+            self._torch_optimizer.step()
             return
-        # A parameter that a user's module did not use has no gradient.
+        # A parameter that the user's module did not use in this step has no gradient.
         used = [tensor for tensor in self._tensors if tensor.grad is not None]
         with torch.no_grad():
             torch._foreach_add_(used, [tensor.grad for tensor in used], alpha=-self._lr)
 
 
 def _backward() -> Callable[[torch.Tensor], object]:
-    """Tensor.backward without its Python half, which costs a small model a fifth of its step.
+    """The function that runs the backward pass from a loss.
 
-    The engine below it is not public: where it is not what it was in torch 2.13, Tensor.backward it is.
+    It calls the autograd engine directly, because the Python part of `Tensor.backward` takes a fifth of a small model's
+    step. The engine is not a public API: if it does not behave as in torch 2.13, the result is `Tensor.backward`.
     """
-    one, probe = torch.ones(()), torch.ones((), requires_grad=True)
+    loss_gradient, probe = torch.ones(()), torch.ones((), requires_grad=True)
 
     def backward(loss: torch.Tensor) -> object:
-        return engine.run_backward((loss,), (one,), False, False, (), allow_unreachable=True, accumulate_grad=True)
+        return engine.run_backward(
+            (loss,), (loss_gradient,), False, False, (), allow_unreachable=True, accumulate_grad=True
+        )
 
     try:
         engine = torch.autograd.Variable._execution_engine

@@ -1,4 +1,4 @@
-"""Workers without a server: one gloo process group."""
+"""Forms the gloo process group of workers that communicate without a parameter server."""
 
 import os
 from collections.abc import Mapping
@@ -12,34 +12,39 @@ from paceline.engines.ports import listening_socket
 from paceline.plan.roles import CHIEF
 from paceline.train.context import Peers, TaskContext
 
-_PATIENCE = timedelta(seconds=600)
+_TIMEOUT = timedelta(seconds=600)
+"""How long an operation waits for a peer. It is long because the agents notice a worker that dies, and the watchdog
+finds one that hangs; a shorter timeout would end the run before they can say which worker it was."""
 
 
-def join(context: TaskContext, addresses: Mapping[str, str] = MappingProxyType({})) -> Peers:
-    """Form the process group on this host's own address: gloo would else pick an interface by name.
+def join_process_group(context: TaskContext, addresses: Mapping[str, str] = MappingProxyType({})) -> Peers:
+    """Form the process group, and return the addresses that all tasks announced.
 
-    `addresses` are told to the others; theirs are returned.
+    `addresses` are announced to the other tasks. gloo is bound to the interface of the host's address in the run;
+    otherwise gloo would choose the interface that the host name resolves to.
     """
     job = context.job
-    os.environ["GLOO_SOCKET_IFNAME"] = _interface_of(job.address)
+    os.environ["GLOO_SOCKET_IFNAME"] = _interface_with_address(job.address)
     listener = listening_socket(job.address) if job.is_chief else None
-    own = {"store": f"{job.address}:{listener.getsockname()[1]}"} if listener else {}
-    peers = context.rendezvous.exchange_addresses({**own, **addresses})
+    store_address = {"store": f"{job.address}:{listener.getsockname()[1]}"} if listener else {}
+    peers = context.rendezvous.exchange_addresses({**store_address, **addresses})
     host, port = peers[CHIEF]["store"].rsplit(":", 1)
     store = dist.TCPStore(
         host,
         int(port),
         job.workers,
         is_master=job.is_chief,
-        timeout=_PATIENCE,
+        timeout=_TIMEOUT,
         master_listen_fd=listener.detach() if listener else None,
     )
-    dist.init_process_group("gloo", store=store, rank=job.index, world_size=job.workers, timeout=_PATIENCE)
+    dist.init_process_group("gloo", store=store, rank=job.index, world_size=job.workers, timeout=_TIMEOUT)
     return peers
 
 
-def _interface_of(address: str) -> str:
+def _interface_with_address(address: str) -> str:
     for name, addresses in psutil.net_if_addrs().items():
-        if any(one.address == address for one in addresses):
+        if any(candidate.address == address for candidate in addresses):
             return str(name)
-    raise RuntimeError(f"no network interface has the address {address}")
+    raise RuntimeError(
+        f"no network interface of this host has the address {address}: check the address given for this host"
+    )

@@ -20,6 +20,8 @@ from paceline.workloads.parameters import Parameters, Vector
 
 
 class ParameterServerWorker:
+    """Pushes the gradients of a step to the servers in buckets; the reply to each bucket carries its new values."""
+
     def __init__(self, context: TaskContext) -> None:
         job, model = context.job, context.model
         self._job, self._recorder, self._shapes = job, context.recorder, model.parameters
@@ -156,12 +158,12 @@ class _PushAfterBackward:
     def __init__(
         self, network: Network, gradient: Vector, bucket_indices: BucketIndices, push: Callable[[int], None]
     ) -> None:
-        network.keep_gradients_in(gradient)
+        network.accumulate_gradients_in(gradient)
         self._push = push
         self._buckets = range(1 + max(map(max, bucket_indices)))
 
     def begin(self) -> None:
-        """Called before the backward pass; there is nothing to prepare."""
+        """Do nothing: there is nothing to prepare before the backward pass."""
 
     def finish(self) -> None:
         """Push all buckets."""
@@ -181,12 +183,14 @@ class _PushDuringBackward:
         """For each bucket, how many parameters have values in it."""
         self._missing: list[int] = []
         """For each bucket, how many of these parameters have no gradient yet in this step."""
-        self._windows, self._has_gradient = network.windows(gradient), [False] * len(bucket_indices)
-        placed = network.place_gradients(self._windows)
+        self._gradient_views, self._has_gradient = network.tensor_views(gradient), [False] * len(bucket_indices)
+        written_directly = network.redirect_gradients(self._gradient_views)
         # The autograd nodes that accumulate the gradients. They exist only while something refers to them.
         self._nodes = [tensor.view_as(tensor).grad_fn.next_functions[0][0] for tensor in network.tensors]
         for number, node in enumerate(self._nodes):
-            hook = self._make_hook(number, network.tensors[number], bucket_indices[number], in_place=placed[number])
+            hook = self._make_hook(
+                number, network.tensors[number], bucket_indices[number], copy=not written_directly[number]
+            )
             node.register_hook(hook)
 
     def begin(self) -> None:
@@ -197,26 +201,30 @@ class _PushDuringBackward:
     def finish(self) -> None:
         """Push the remaining buckets. A parameter that the user's module did not use has no gradient: push zeros for
         it, not the gradient of the step before."""
-        for window, has_gradient in zip(self._windows, self._has_gradient, strict=True):
+        for view, has_gradient in zip(self._gradient_views, self._has_gradient, strict=True):
             if not has_gradient:
-                window.zero_()
+                view.zero_()
         for index, missing in enumerate(self._missing):
             if missing:
                 self._push(index)
         self._missing = []
 
     def _make_hook(
-        self, number: int, tensor: torch.Tensor, bucket_indices: list[int], *, in_place: bool
+        self, number: int, tensor: torch.Tensor, bucket_indices: list[int], *, copy: bool
     ) -> Callable[..., None]:
-        """The function that autograd calls when the gradient of a parameter is complete."""
-        window = self._windows[number]
+        """The function that autograd calls when the gradient of a parameter is complete.
+
+        `copy` says that the gradient is in `tensor.grad` and must be copied to the vector of gradients.
+        """
+        view = self._gradient_views[number]
 
         def on_gradient(*_: object) -> None:
-            if not in_place:
+            if copy:
                 if tensor.grad is None:
                     return
-                # One copy; accumulating in place would write zeros, read them and write again.
-                window.copy_(tensor.grad)
+                # Copying is cheaper than letting autograd accumulate into the vector, which would first have to be set
+                # to zero and then be read and written.
+                view.copy_(tensor.grad)
                 tensor.grad = None
             self._has_gradient[number] = True
             if not self._missing:

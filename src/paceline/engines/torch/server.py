@@ -7,7 +7,7 @@ from paceline.train.context import Outcome, TaskContext
 def serve(context: TaskContext) -> Outcome:
     """Serve one shard until all workers are done. torch is imported only if the model is a user's torch module."""
     if context.workload.torch:
-        from paceline.engines.torch.user_model import with_model
+        from paceline.engines.torch.user_model import with_user_model
 
-        context = with_model(context)
+        context = with_user_model(context)
     return server.serve(context)

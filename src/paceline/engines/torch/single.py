@@ -1,4 +1,4 @@
-"""One worker by itself: the baseline."""
+"""The worker of strategy single: one worker trains alone, without communication. It is the baseline."""
 
 from paceline.data.batches import Batch
 from paceline.engines.torch.network import Network, TorchSgd
@@ -10,15 +10,17 @@ from paceline.workloads.parameters import Parameters
 
 
 class Single(SingleWorker):
+    """A worker that applies its own gradients to its own parameters."""
+
     def __init__(self, context: TaskContext) -> None:
         job = context.job
         self._recorder = context.recorder
-        beginning = InitialState(context)
-        self._network = Network(context.model, beginning.values())
-        self._descent = TorchSgd(self._network, job, beginning)
-        # Computed once, so that lazy set-up is over before the clock starts.
+        initial = InitialState(context)
+        self._network = Network(context.model, initial.values())
+        self._sgd = TorchSgd(self._network, job, initial)
+        # Computed once here, so that lazy initialisation is finished before the training clock starts.
         self._network.differentiate(context.model.blank(job.batch))
-        self._updates = beginning.update
+        self._updates = initial.update
 
     def start(self) -> int:
         return self._updates
@@ -26,7 +28,7 @@ class Single(SingleWorker):
     def step(self, batch: Batch) -> Step:
         start = clock_ns()
         loss = self._network.differentiate(batch)
-        self._descent.step()
+        self._sgd.step()
         record = self._recorder.current
         record.compute_start_ns, record.compute_end_ns = start, clock_ns()
         self._updates += 1
@@ -39,4 +41,4 @@ class Single(SingleWorker):
         return self._network.snapshot()
 
     def state(self, update: int) -> TrainingState:
-        return self._descent.state(update)
+        return self._sgd.state(update)

@@ -41,6 +41,7 @@ class RowModel:
         return indices
 
     def outputs(self, rows: Vector, values: Array) -> torch.Tensor:
+        """One output per example; `rows` are the weights of its features, then the bias."""
         tensor = torch.from_numpy(rows)
         return (tensor[:-1].view(values.shape) * torch.from_numpy(values)).sum(1).add_(tensor[-1])
 
@@ -60,6 +61,7 @@ class RowModel:
         return loss.item(), gradient.numpy()
 
     def predict(self, rows: Vector, values: Array) -> Array:
+        """The outputs as an array with one column."""
         with torch.inference_mode():
             predictions: Array = self.outputs(rows, values).unsqueeze(1).numpy()
             return predictions

@@ -1,4 +1,4 @@
-"""A model as a module over one vector of values: of neutral layers, or a user's own."""
+"""Builds the torch module of a model: from framework-neutral layers, or with the function of a user's workload."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -13,63 +13,66 @@ from paceline.train.user_model import UserModel
 from paceline.workloads.model import AnyModel, Model
 from paceline.workloads.parameters import ParameterShape, Vector, views
 
-Tensors = list[torch.nn.Parameter]
+TrainableParameters = list[torch.nn.Parameter]
 
 
-def module_over(model: AnyModel, vector: Vector) -> tuple[torch.nn.Module, Tensors]:
-    """A module whose parameters are windows into the vector."""
-    windows = [torch.from_numpy(view) for view in views(vector, model.parameters).values()]
+def build_module(model: AnyModel, vector: Vector) -> tuple[torch.nn.Module, TrainableParameters]:
+    """A module and its trainable parameters, which are views of the vector: they share its memory."""
+    tensor_views = [torch.from_numpy(view) for view in views(vector, model.parameters).values()]
     if isinstance(model, ModuleModel):
-        return model.over(windows)
+        return model.build(tensor_views)
     assert isinstance(model, Model)
-    tensors = [torch.nn.Parameter(window) for window in windows]
+    tensors = [torch.nn.Parameter(view) for view in tensor_views]
     return Layers(model, tensors), tensors
 
 
-def with_model(context: TaskContext) -> TaskContext:
-    """The task's context, its model made by the user's function if the workload has one for this engine."""
-    make = context.workload.torch
-    if make is None or context.workload.model:
+def with_user_model(context: TaskContext) -> TaskContext:
+    """The context, with the model from the user's `torch` function if the workload has one and no `model`."""
+    make_module = context.workload.torch
+    if make_module is None or context.workload.model:
         return context
-    return msgspec.structs.replace(context, model=ModuleModel(make, context))
+    return msgspec.structs.replace(context, model=ModuleModel(make_module, context))
 
 
 class ModuleModel(UserModel):
-    """A user's nn.Module. Its first values are drawn by torch from the seed, alike in every task."""
+    """A user's nn.Module. torch draws its initial values from the seed of the run, so all tasks get the same values."""
 
-    def __init__(self, make: Callable[[], torch.nn.Module], context: TaskContext) -> None:
+    def __init__(self, make_module: Callable[[], torch.nn.Module], context: TaskContext) -> None:
         super().__init__(context)
-        self._make = make
+        self._make_module = make_module
 
     @cached_property
     def parameters(self) -> tuple[ParameterShape, ...]:
-        module = self._made(0)
+        module = self._new_module(0)
         named = [(name, value) for name, value in module.named_parameters() if value.requires_grad]
         shapes = tuple(ParameterShape(name, tuple(value.shape)) for name, value in named)
         if not shapes:
-            raise RunError("the module that `torch` makes has nothing to train: no parameter requires a gradient")
+            raise RunError(
+                "the module that `torch` returns cannot be trained: it needs at least one parameter with requires_grad"
+            )
         return shapes
 
     def first(self, seed: int, part: slice | None = None) -> Vector:
-        values = [value.detach().reshape(-1).float() for value in _trained(self._made(seed))]
+        values = [value.detach().reshape(-1).float() for value in _trainable_parameters(self._new_module(seed))]
         vector: Vector = torch.cat(values).numpy()
         return vector if part is None else vector[part].copy()
 
-    def over(self, windows: list[torch.Tensor]) -> tuple[torch.nn.Module, Tensors]:
-        module = self._made(self._context.job.seed)
-        tensors = _trained(module)
-        for tensor, window in zip(tensors, windows, strict=True):
-            tensor.data = window
+    def build(self, tensor_views: list[torch.Tensor]) -> tuple[torch.nn.Module, TrainableParameters]:
+        """A new module whose trainable parameters use the memory of these tensors, and these parameters."""
+        module = self._new_module(self._context.job.seed)
+        tensors = _trainable_parameters(module)
+        for tensor, view in zip(tensors, tensor_views, strict=True):
+            tensor.data = view
         return module, tensors
 
-    def _made(self, seed: int) -> torch.nn.Module:
+    def _new_module(self, seed: int) -> torch.nn.Module:
         torch.manual_seed(seed)
-        module = self._make()
+        module = self._make_module()
         if not isinstance(module, torch.nn.Module):
-            raise RunError(f"`torch` must make an nn.Module, it made a {type(module).__name__}")
+            raise RunError(f"`torch` returned a {type(module).__name__}: it must return an nn.Module")
         return module
 
 
-def _trained(module: torch.nn.Module) -> Tensors:
-    """Its parameters, but for those that the user has frozen."""
+def _trainable_parameters(module: torch.nn.Module) -> TrainableParameters:
+    """The parameters of a module without those that the user has frozen."""
     return [tensor for tensor in module.parameters() if tensor.requires_grad]
