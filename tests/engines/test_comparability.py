@@ -1,4 +1,4 @@
-"""The same model, the same first weights, the same data order, whatever the engine and strategy."""
+"""All engines and strategies train the same model from the same initial weights with the same order of the data."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,34 +15,35 @@ ENGINES = ("torch", "tensorflow")
 
 
 def losses(result: Result) -> np.ndarray:
-    """The loss of the global batch, step by step."""
+    """The loss of the global batch in each step."""
     steps = pl.read_parquet(Path(result.dir) / "steps.parquet").filter(pl.col("kind") == "step")
     return steps.group_by("step").agg(pl.col("loss").mean()).sort("step")["loss"].to_numpy()
 
 
-def parameters(result: Result) -> Parameters:
+def final_parameters(result: Result) -> Parameters:
     return load_file(Path(result.dir) / "checkpoints" / "final.safetensors")
 
 
-def difference(one: Result, other: Result) -> float:
-    first, second = parameters(one), parameters(other)
+def largest_difference(result: Result, other: Result) -> float:
+    """The largest largest_difference between the final values of a parameter in two runs."""
+    first, second = final_parameters(result), final_parameters(other)
     assert first.keys() == second.keys()
     return max(float(np.abs(first[name] - second[name]).max()) for name in first)
 
 
-def test_engines_start_alike_and_stay_together(run_one: Callable[..., Result]) -> None:
-    """The first 20 losses of every engine and synchronous strategy, at the same global batch of 120."""
-    found = {
+def test_engines_and_synchronous_strategies_have_equal_losses(run_one: Callable[..., Result]) -> None:
+    """In the first 20 steps, at the same global batch of 120."""
+    losses_by_cell = {
         (engine, strategy): losses(
             run_one(engine=engine, strategy=strategy, layout=layout, batch=batch, stop="steps=20")
         )
         for engine in ENGINES
         for strategy, layout, batch in (("single", "w", 120), ("ps-sync", "pw w", 60), ("allreduce", "w w", 60))
     }
-    reference = found["torch", "single"]
+    reference = losses_by_cell["torch", "single"]
     assert reference.shape == (20,)
     assert reference[0] > reference[-1]
-    for cell, series in found.items():
+    for cell, series in losses_by_cell.items():
         assert np.abs(series - reference).max() < 1e-4, cell
 
 
@@ -57,20 +58,20 @@ def test_engines_start_alike_and_stay_together(run_one: Callable[..., Result]) -
         ("allreduce", "w w w", 3),
     ],
 )
-def test_n_workers_with_batch_b_give_what_one_gives_with_n_times_b(
+def test_n_workers_with_batch_b_equal_one_worker_with_batch_n_times_b(
     run_one: Callable[..., Result], engine: str, strategy: str, layout: str, workers: int
 ) -> None:
-    together = run_one(engine=engine, strategy=strategy, layout=layout, batch=40, stop="steps=50")
-    alone = run_one(engine="torch", strategy="single", batch=40 * workers, stop="steps=50")
-    assert together.updates == alone.updates == 50
-    assert together.examples == alone.examples
-    assert difference(together, alone) < 1e-4
-    assert np.abs(losses(together) - losses(alone)).max() < 1e-4
-    assert abs((together.final.loss or 0) - (alone.final.loss or 0)) < 1e-4
+    distributed = run_one(engine=engine, strategy=strategy, layout=layout, batch=40, stop="steps=50")
+    single = run_one(engine="torch", strategy="single", batch=40 * workers, stop="steps=50")
+    assert distributed.updates == single.updates == 50
+    assert distributed.examples == single.examples
+    assert largest_difference(distributed, single) < 1e-4
+    assert np.abs(losses(distributed) - losses(single)).max() < 1e-4
+    assert abs((distributed.final.loss or 0) - (single.final.loss or 0)) < 1e-4
 
 
-def test_one_asynchronous_worker_is_the_same_as_single(run_one: Callable[..., Result]) -> None:
-    alone = run_one(strategy="single", stop="steps=50")
+def test_one_asynchronous_worker_equals_single(run_one: Callable[..., Result]) -> None:
+    single = run_one(strategy="single", stop="steps=50")
     for engine in ENGINES:
-        served = run_one(engine=engine, strategy="ps-async", layout="pw", stop="steps=50")
-        assert difference(served, alone) < 1e-4
+        asynchronous = run_one(engine=engine, strategy="ps-async", layout="pw", stop="steps=50")
+        assert largest_difference(asynchronous, single) < 1e-4

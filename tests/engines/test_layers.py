@@ -1,4 +1,4 @@
-"""Every built-in model means the same in every engine: outputs, loss and gradients on the same random batch."""
+"""All engines compute the same outputs, loss and gradients for every built-in model on the same random batch."""
 
 import os
 
@@ -15,48 +15,55 @@ from paceline.workloads.model import Model
 from paceline.workloads.parameters import Vector, initial_values, views
 from paceline.workloads.registry import WORKLOADS
 
-MODELS = {one.title: one.model for sizes in WORKLOADS.values() for one in sizes.values() if one.model}
+MODELS = {size.title: size.model for sizes in WORKLOADS.values() for size in sizes.values() if size.model}
 
 
 def random_batch(model: Model, size: int) -> Batch:
     random = np.random.default_rng(7)
     outputs = model.shapes[-1][0]
 
-    def feed(shape: tuple[int, ...], dtype: str) -> Array:
+    def random_array(shape: tuple[int, ...], dtype: str) -> Array:
         if dtype == "float32":
-            return np.stack([smooth(random, shape[0]) for _ in range(size)])
-        most = 2 if dtype == "uint8" else (model.sparse.features if model.sparse else outputs)
-        return random.integers(0, most, (size, *shape)).astype(dtype)
+            return np.stack([smooth_signal(random, shape[0]) for _ in range(size)])
+        limit = 2 if dtype == "uint8" else (model.sparse.features if model.sparse else outputs)
+        return random.integers(0, limit, (size, *shape)).astype(dtype)
 
     labels = random.integers(0, max(2, outputs), size)
-    return Batch(tuple(feed(one.shape, one.dtype) for one in model.feeds), labels)
+    return Batch(tuple(random_array(feed.shape, feed.dtype) for feed in model.feeds), labels)
 
 
-def smooth(random: np.random.Generator, width: int) -> Array:
-    """No noise from pixel to pixel: a sampler's gradient jumps where it crosses one, at another rounding elsewhere."""
+def smooth_signal(random: np.random.Generator, width: int) -> Array:
+    """A sum of sine waves, without noise from pixel to pixel.
+
+    The gradient of the spatial transformer's sampler jumps where a sampling point crosses a pixel. With noise, these
+    jumps would be large, and the engines, which round differently, would make them at different points.
+    """
     x = np.linspace(0, 1, width, dtype=np.float32)
     waves = [random.random() * np.sin(2 * np.pi * (k * x + random.random())) for k in range(1, 9)]
     return np.asarray(np.sum(waves, axis=0), np.float32)
 
 
-def values_of(model: Model) -> Vector:
-    """Not the first values: a spatial transformer that has not learned anything looks straight ahead."""
+def perturbed_values(model: Model) -> Vector:
+    """Initial values with noise. With the initial values alone, a spatial transformer is the identity and its sampling
+    would not be tested."""
     values = initial_values(model.parameters, seed=3)
     if model.size < 1_000_000:
         values += np.random.default_rng(5).normal(0, 0.02, values.size).astype(np.float32)
     return values
 
 
-def in_torch(model: Model, batch: Batch) -> tuple[float, Vector, Array]:
-    network = Network(model, values_of(model))
+def compute_in_torch(model: Model, batch: Batch) -> tuple[float, Vector, Array]:
+    """Loss, gradient and outputs."""
+    network = Network(model, perturbed_values(model))
     gradient = np.zeros_like(network.vector)
-    network.keep_gradients_in(gradient)
+    network.accumulate_gradients_in(gradient)
     loss = network.differentiate(batch)
     return loss, gradient, network.predict(*batch.inputs[: len(model.data_feeds)])
 
 
-def in_tensorflow(model: Model, batch: Batch) -> tuple[float, Vector, Array]:
-    variables = [tf.Variable(value) for value in views(values_of(model), model.parameters).values()]
+def compute_in_tensorflow(model: Model, batch: Batch) -> tuple[float, Vector, Array]:
+    """Loss, gradient and outputs."""
+    variables = [tf.Variable(value) for value in views(perturbed_values(model), model.parameters).values()]
     inputs = [tf.constant(array) for array in batch.inputs]
     with tf.GradientTape() as tape:
         loss = tensorflow_network.mean_loss(model, inputs, tf.constant(batch.target), variables)
@@ -70,7 +77,7 @@ def test_engines_agree_on_every_model(title: str) -> None:
     model = MODELS[title]
     batch = random_batch(model, 2 if model.size > 1_000_000 else 9)
     (loss, gradient, outputs), (other_loss, other_gradient, other_outputs) = (
-        compute(model, batch) for compute in (in_torch, in_tensorflow)
+        compute(model, batch) for compute in (compute_in_torch, compute_in_tensorflow)
     )
     assert loss == pytest.approx(other_loss, abs=1e-4)
     assert outputs.shape == other_outputs.shape == (len(batch.target), *model.shapes[-1])

@@ -1,4 +1,4 @@
-"""Every engine and strategy by real training: exact counts, stop rules, phases, staleness."""
+"""Real training with every engine and strategy: exact counts, stop rules, phases and staleness."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +21,9 @@ CELLS = [
 
 
 @pytest.mark.parametrize(("engine", "strategy", "layout"), CELLS)
-def test_a_run_until_a_loss(run_one: Callable[..., Result], engine: str, strategy: str, layout: str) -> None:
+def test_run_ends_at_the_loss_of_its_stop_rule(
+    run_one: Callable[..., Result], engine: str, strategy: str, layout: str
+) -> None:
     result = run_one(engine=engine, strategy=strategy, layout=layout, stop=["loss=0.6", "steps=5000"], eval_every=20)
     assert result.status == "ok", result.reason
     assert result.reached
@@ -37,7 +39,7 @@ def test_a_run_until_a_loss(run_one: Callable[..., Result], engine: str, strateg
     if strategy == "ps-async":
         assert sum(steps) == result.updates
     else:
-        # The chief decides between two updates, so all workers have made exactly the same.
+        # The chief decides between two updates, so all workers have made the same number of steps.
         assert set(steps) == {result.updates} == {result.reached.at_update}
         assert result.updates % 20 == 0
     check_records(result)
@@ -53,6 +55,7 @@ def check_shard_sizes(result: Result) -> None:
 
 
 def check_records(result: Result) -> None:
+    """The stored steps match the counts of the result, and the phases account for their time."""
     table = pl.read_parquet(Path(result.dir) / "steps.parquet")
     counts = dict(table.filter(pl.col("kind") == "step").group_by("task").len().iter_rows())
     assert counts == {worker.task: worker.steps for worker in result.workers}
@@ -60,16 +63,17 @@ def check_records(result: Result) -> None:
         assert worker.phases["compute"] > 0
         assert worker.phases["data"] > 0
         # The phases account for the time of the steps: nothing large is left unexplained or counted twice.
-        mine = table.filter((pl.col("task") == worker.task) & (pl.col("kind") == "step") & ~pl.col("traced"))
-        in_steps = float(mine["duration_s"].sum())
-        spent = sum(seconds for phase, seconds in worker.phases.items() if phase != "eval")
-        # Before the first step: the first pull. Between steps, where workers agree to stop: a wait.
+        steps = table.filter((pl.col("task") == worker.task) & (pl.col("kind") == "step") & ~pl.col("traced"))
+        step_seconds = float(steps["duration_s"].sum())
+        phase_seconds = sum(seconds for phase, seconds in worker.phases.items() if phase != "eval")
+        # Outside of steps there is the first pull, before the first step, and the wait of workers that agree whether
+        # to stop, between steps.
         others = table.filter((pl.col("task") == worker.task) & pl.col("kind").is_in(["pull", "wait"]))
-        starts, ends = mine["t_s"].to_numpy(), (mine["t_s"] + mine["duration_s"]).to_numpy()
-        inside = np.searchsorted(starts, others["t_s"].to_numpy(), "right") - 1
-        outside = (inside < 0) | (others["t_s"].to_numpy() >= ends[inside])
-        assert spent <= 1.01 * in_steps + others["duration_s"].to_numpy()[outside].sum() + 0.02
-        assert spent >= 0.8 * in_steps
+        starts, ends = steps["t_s"].to_numpy(), (steps["t_s"] + steps["duration_s"]).to_numpy()
+        step_before = np.searchsorted(starts, others["t_s"].to_numpy(), "right") - 1
+        outside = (step_before < 0) | (others["t_s"].to_numpy() >= ends[step_before])
+        assert phase_seconds <= 1.01 * step_seconds + others["duration_s"].to_numpy()[outside].sum() + 0.02
+        assert phase_seconds >= 0.8 * step_seconds
     evaluations = table.filter(pl.col("kind") == "eval")
     assert set(evaluations["task"]) == {"w0"}
     assert len(evaluations) >= 2
@@ -77,18 +81,18 @@ def check_records(result: Result) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("layout", ["pw w w", "pw pw"])
-def test_async_applies_exactly_the_asked_updates(run_one: Callable[..., Result], engine: str, layout: str) -> None:
+def test_async_applies_exactly_the_requested_updates(run_one: Callable[..., Result], engine: str, layout: str) -> None:
     result = run_one(engine=engine, strategy="ps-async", layout=layout, stop="steps=301")
     assert result.status == "ok"
     assert result.updates == sum(worker.steps for worker in result.workers) == 301
     steps = pl.read_parquet(Path(result.dir) / "steps.parquet").filter(pl.col("kind") == "step")
     assert sorted(steps["update"].to_list()) == list(range(1, 302))
     staleness = [worker.staleness for worker in result.workers]
-    assert all(one is not None and 0 <= one.mean <= one.max < 301 for one in staleness)
+    assert all(summary is not None and 0 <= summary.mean <= summary.max < 301 for summary in staleness)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_seconds_and_epochs_end_a_run(run_one: Callable[..., Result], engine: str) -> None:
+def test_stop_rules_seconds_and_epochs_end_a_run(run_one: Callable[..., Result], engine: str) -> None:
     timed = run_one(engine=engine, strategy="allreduce", layout="w w", stop="seconds=1")
     assert timed.status == "ok"
     assert timed.reached
@@ -100,12 +104,12 @@ def test_seconds_and_epochs_end_a_run(run_one: Callable[..., Result], engine: st
     assert epoch.examples == 2 * 60_000
 
 
-def test_a_traced_synchronous_run_counts_alike_in_updates_and_examples(run_one: Callable[..., Result]) -> None:
+def test_rates_of_updates_and_examples_agree_in_a_traced_synchronous_run(run_one: Callable[..., Result]) -> None:
     result = run_one(engine="tensorflow", strategy="ps-sync", layout="pw w", stop="steps=100", trace_every=10)
     assert result.examples_per_s == pytest.approx(result.updates_per_s * 200, rel=1e-3)
 
 
-def test_a_rate_that_is_too_high_is_reported_as_diverged(run_one: Callable[..., Result]) -> None:
+def test_too_high_learning_rate_is_reported_as_diverged(run_one: Callable[..., Result]) -> None:
     result = run_one(strategy="ps-async", layout="pw w", lr=3e38, stop="steps=500")
     assert result.status == "diverged"
     assert result.reason
@@ -114,12 +118,12 @@ def test_a_rate_that_is_too_high_is_reported_as_diverged(run_one: Callable[..., 
     assert Path(result.dir, "steps.parquet").exists()
 
 
-def test_traced_steps_do_not_count_as_pace(run_one: Callable[..., Result]) -> None:
+def test_traced_steps_do_not_count_in_updates_per_second(run_one: Callable[..., Result]) -> None:
     result = run_one(engine="tensorflow", strategy="ps-async", layout="pw w", stop="steps=200", trace_every=10)
     steps = pl.read_parquet(Path(result.dir) / "steps.parquet").filter(pl.col("kind") == "step")
     traced = steps.filter(pl.col("traced"))
     assert 10 <= len(traced) <= 25
     assert result.updates == 200
-    fair = (200 - len(traced)) / (result.train_s - float(traced["duration_s"].sum()) / 2)
-    assert result.updates_per_s == pytest.approx(fair, rel=0.01)
+    expected = (200 - len(traced)) / (result.train_s - float(traced["duration_s"].sum()) / 2)
+    assert result.updates_per_s == pytest.approx(expected, rel=0.01)
     assert {"pull", "compute", "push"} <= result.workers[0].phases.keys()

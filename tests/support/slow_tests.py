@@ -3,7 +3,7 @@
 `make test` skips them, `make test-all` runs them.
 """
 
-_N_TIMES_B = "test_comparability.py::test_n_workers_with_batch_b_give_what_one_gives_with_n_times_b"
+_N_TIMES_B = "test_comparability.py::test_n_workers_with_batch_b_equal_one_worker_with_batch_n_times_b"
 SLOW_TESTS = (
     "test_cells.py::test_the_same_global_batch_gives_the_same_loss_on_one_two_and_three_workers",
     "test_cells.py::test_a_workload_trains_with_engine_and_strategy[alexnet:cifar tensorflow ps-async]",
@@ -21,9 +21,9 @@ SLOW_TESTS = (
     f"{_N_TIMES_B}[allreduce-w w w-3-tensorflow]",
     f"{_N_TIMES_B}[allreduce-w w-2-torch]",
     f"{_N_TIMES_B}[ps-sync-pw w-2-torch]",
-    "test_strategies.py::test_seconds_and_epochs_end_a_run[tensorflow]",
-    "test_strategies.py::test_async_applies_exactly_the_asked_updates[pw pw-tensorflow]",
-    "test_large_models.py::test_the_server_holds_less_than_three_times_the_model",
+    "test_strategies.py::test_stop_rules_seconds_and_epochs_end_a_run[tensorflow]",
+    "test_strategies.py::test_async_applies_exactly_the_requested_updates[pw pw-tensorflow]",
+    "test_large_models.py::test_server_memory_is_below_three_times_the_model",
     "test_faults.py::test_killed_task_ends_the_run_and_is_named[tensorflow-ps-async-pw w-w1]",
     "test_faults.py::test_killed_task_ends_the_run_and_is_named[tensorflow-ps-sync-pw w-ps0]",
     "test_recovery.py::test_backup_workers_avoid_waiting_for_a_slow_worker",
