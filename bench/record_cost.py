@@ -22,7 +22,7 @@ _TURNS_PER_ROUND = 100
 
 
 def record(rounds: int) -> None:
-    """The part of the bench that measures this."""
+    """Print the cost of recording a step of torch ps-async."""
     with tempfile.TemporaryDirectory(prefix="paceline-bench-") as folder:
         variants = {
             "recorded": ps_async_step(Recorder(Path(folder) / "recorded")),
@@ -30,8 +30,8 @@ def record(rounds: int) -> None:
         }
         costs = in_turns(variants, rounds * _TURNS_PER_ROUND)
     difference = median(costs["recorded"]) - median(costs["empty function"])
-    measurements = {name: Measurement(tuple(found)) for name, found in costs.items()}
-    middle = {name: quantiles(found, n=4) for name, found in costs.items()}
+    measurements = {name: Measurement(tuple(times)) for name, times in costs.items()}
+    middle = {name: quantiles(times, n=4) for name, times in costs.items()}
     note = "; ".join(f"{name}: half of the turns {low:.2f} to {high:.2f}" for name, (low, _, high) in middle.items())
     print_table(
         "Recording one step of torch ps-async", measurements, {"cost in µs per step": (difference, note)}, unit="µs"

@@ -121,21 +121,21 @@ class StepRecord:
     fused_end_ns: int = _time("End of a call that pulls, computes and pushes.", RecordKind.FUSED)
 
 
-FIELDS = tuple(Field(name=one.name, **one.metadata) for one in fields(StepRecord))
-OFFSETS = {one.name: word for word, one in enumerate(FIELDS)}
+FIELDS = tuple(Field(name=declared.name, **declared.metadata) for declared in fields(StepRecord))
+OFFSETS = {entry.name: word for word, entry in enumerate(FIELDS)}
 """The word of a record at which each field lies."""
-STEP_PHASES = tuple(dict.fromkeys(one.phase for one in FIELDS if one.phase is not None))
+STEP_PHASES = tuple(dict.fromkeys(entry.phase for entry in FIELDS if entry.phase is not None))
 """The phases that have their own times in the record of a step, in the order of its fields."""
 
 WORD_BYTES = 8
 RECORD_WORDS = len(FIELDS)
 RECORD_BYTES = WORD_BYTES * RECORD_WORDS
-RECORD = struct.Struct("=" + "".join("d" if one.is_float else "q" for one in FIELDS))
+RECORD = struct.Struct("=" + "".join("d" if entry.is_float else "q" for entry in FIELDS))
 
 
 def phase_fields(kind: RecordKind) -> tuple[str, str]:
     """The names of the fields for the start and the end of a phase."""
-    start, end = (one.name for one in FIELDS if one.phase is kind)
+    start, end = (entry.name for entry in FIELDS if entry.phase is kind)
     return start, end
 
 
