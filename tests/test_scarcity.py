@@ -33,7 +33,7 @@ def train(share: Share):
 
 
 WORKLOAD = Workload(
-    name="memory_hog", model=Model((2,), (Dense(2),)), train=train, test=lambda: iter(()), train_examples=10**7, lr=0.1
+    name="memory-hog", model=Model((2,), (Dense(2),)), train=train, test=lambda: iter(()), train_examples=10**7, lr=0.1
 )
 """
 
