@@ -11,11 +11,12 @@ import pytest
 
 from paceline.agent import stack_dump
 from paceline.agent.stack_dump import StackRequest
+from paceline.messages.stack_signal import DUMP_SIGNAL
 from process_io import read_line
 
 PROGRAM = """
 import faulthandler, sys, threading
-from paceline.agent.stack_dump import DUMP_SIGNAL
+from paceline.messages.stack_signal import DUMP_SIGNAL
 faulthandler.register(DUMP_SIGNAL, file=open(sys.argv[1], "ab"), all_threads=True)
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 def stuck_here():
@@ -23,7 +24,7 @@ def stuck_here():
     threading.Event().wait()
 stuck_here()
 """
-pytestmark = pytest.mark.skipif(stack_dump.DUMP_SIGNAL is None, reason="the system has no SIGUSR2")
+pytestmark = pytest.mark.skipif(DUMP_SIGNAL is None, reason="the system has no SIGUSR2")
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from paceline.control.validate_message import invalid_reason
 from paceline.data.dataset import PreparedData
 from paceline.hosts.base import AgentPipes, Condition, Host, HostRequest
 from paceline.messages import FrameError, FromAgent, FromTask, Receiver, Sender, ToAgent, ToTask
+from paceline.messages.link_probe import LinkOrder
 from paceline.pipeline import catalog, header_of
 from paceline.plan.place import RunPlan, place
 from paceline.recording.layout import RECORD_BYTES
@@ -33,7 +34,6 @@ from paceline.spec.sweep import expand
 from paceline.store.header import ResumePoint
 from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
-from paceline.task.link_probe import LinkOrder
 from paceline.train.context import Outcome
 from support.fake_hosts import FakeAgent, FakeHosts, serve_until_halted
 from support.live_run import wait_for_exit

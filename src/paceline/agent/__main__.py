@@ -15,7 +15,6 @@ from pathlib import Path
 import psutil
 
 from paceline.agent import sampling_loop, stack_dump
-from paceline.agent.lease import MAX_TICK_S, Lease
 from paceline.agent.sampler import Sampler
 from paceline.agent.tasks import RunningTask
 from paceline.messages import (
@@ -34,6 +33,7 @@ from paceline.messages import (
     TaskStarted,
     ToAgent,
 )
+from paceline.messages.lease import MAX_TICK_S, Lease
 from paceline.versions import installed_version
 
 

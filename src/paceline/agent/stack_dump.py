@@ -1,7 +1,6 @@
 """Collects the stacks of stuck tasks: each process writes its own stacks to a file when it receives a signal."""
 
 import os
-import signal
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -11,9 +10,8 @@ import msgspec
 import psutil
 
 from paceline.messages import Stacks
+from paceline.messages.stack_signal import DUMP_SIGNAL
 
-DUMP_SIGNAL = getattr(signal, "SIGUSR2", None)
-"""The signal that makes a task write its stacks; None on a system without it, where only process states are known."""
 TIMEOUT_S = 2.5
 _POLL_INTERVAL_S = 0.02
 _QUIET_S = 0.2

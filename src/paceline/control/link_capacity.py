@@ -13,9 +13,9 @@ import msgspec
 from paceline import messages
 from paceline.control.cluster import AgentClosed, Cluster
 from paceline.hosts.base import Host
+from paceline.messages.link_probe import SEND_S, LinkOrder, LinkRate
 from paceline.plan.place import RunPlan
 from paceline.store.paths import link_cache, write_whole
-from paceline.task.link_probe import SEND_S, LinkOrder, LinkRate
 
 _log = logging.getLogger(__name__)
 _TIMEOUT_S = 30.0

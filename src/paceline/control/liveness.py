@@ -6,11 +6,11 @@ import msgspec
 import numpy as np
 
 from paceline import messages
-from paceline.agent.lease import Lease
 from paceline.control import events as events
 from paceline.control import stack_report
 from paceline.control.cluster import Cluster
 from paceline.control.watchdog import BUSY_S, Stalled, Watchdog
+from paceline.messages.lease import Lease
 from paceline.plan.place import RunPlan
 from paceline.recording.layout import STEP
 from paceline.recording.rows import of_kind

@@ -6,7 +6,7 @@ from statistics import median
 
 import msgspec
 
-from paceline.agent.lease import ActiveClock
+from paceline.messages.lease import ActiveClock
 
 MIN_STALL_S = 10.0
 STALL_STEPS = 10

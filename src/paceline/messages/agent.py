@@ -156,7 +156,7 @@ class Ping(Message, frozen=True):
 class StartTask(Message, frozen=True):
     task: str
     job: msgspec.Raw
-    """What the task is to do: a train.context.Job, or a task.link_probe.LinkOrder if `kind` is link."""
+    """What the task is to do: a train.context.Job, or a messages.link_probe.LinkOrder if `kind` is link."""
     env: dict[str, str]
     """Environment variables for the task, in addition to those of the agent."""
     kind: Literal["train", "link"] = "train"

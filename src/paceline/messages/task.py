@@ -23,7 +23,7 @@ class Finished(Message, frozen=True):
     """A task has completed."""
 
     outcome: msgspec.Raw
-    """A train.context.Outcome, or a task.link_probe.LinkRate from a link probe."""
+    """A train.context.Outcome, or a messages.link_probe.LinkRate from a link probe."""
 
 
 class Failed(Message, frozen=True):

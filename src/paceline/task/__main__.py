@@ -8,7 +8,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from paceline.agent.stack_dump import DUMP_SIGNAL
+from paceline.messages.stack_signal import DUMP_SIGNAL
 from paceline.task import connections
 from paceline.task.channel import Channel
 from paceline.task.lifeline import die_with_parent, join_cgroups

@@ -12,13 +12,10 @@ import time
 import traceback
 from collections.abc import Sequence
 
-import msgspec
-
+from paceline.messages.link_probe import SEND_S, LinkOrder, LinkRate
 from paceline.task.channel import Channel
 from paceline.task.lifeline import die_with_parent
 
-SEND_S = 0.5
-"""For how long each host sends, in seconds."""
 _SKIP_S = 0.1
 """The first part of a transfer is not measured: TCP needs time to reach the full rate, and a rate limit lets a burst
 through at the start."""
@@ -26,25 +23,6 @@ _WINDOW_S = 0.1
 """The rate is measured over windows of at least this length."""
 _CHUNK = bytes(256 * 1024)
 _TIMEOUT_S = 20.0
-
-
-class LinkOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What the link probe of one host is to do."""
-
-    host: str
-    address: str
-    ring: tuple[str, ...]
-    """All hosts, in the order in which they send."""
-    token: str
-    """A secret that only the hosts of this run know; connections without it are closed."""
-
-
-class LinkRate(msgspec.Struct, frozen=True, kw_only=True):
-    """The rate at which data arrived from the previous host in the ring."""
-
-    sender: str
-    receiver: str
-    mb_s: float
 
 
 def main() -> None:

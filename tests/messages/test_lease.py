@@ -1,6 +1,6 @@
 """The lease: how long the other side was silent, not counting pauses of this process."""
 
-from paceline.agent.lease import MAX_TICK_S, Lease
+from paceline.messages.lease import MAX_TICK_S, Lease
 
 
 def test_silence_grows_until_a_message_renews_the_lease() -> None:

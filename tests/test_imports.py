@@ -1,0 +1,88 @@
+"""Which folder of the package may import which, and that frameworks are imported only in the folder of their engine."""
+
+import ast
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "paceline"
+FRAMEWORKS = {"torch", "tensorflow", "keras"}
+ALLOWED = {
+    "errors": "",
+    "units": "errors",
+    "versions": "",
+    "entry_points": "errors",
+    "strategies": "entry_points",
+    "spec": "errors units",
+    "plan": "errors spec strategies units",
+    "data": "errors",
+    "workloads": "data errors spec strategies",
+    "layers": "workloads",
+    "messages": "",
+    "recording": "",
+    "train": "data errors plan recording spec workloads",
+    "paramserver": "data errors plan recording train workloads",
+    "engines": "data entry_points errors paramserver plan recording train versions workloads",
+    "agent": "messages recording versions",
+    "task": "data entry_points errors messages recording train workloads",
+    "hosts": "entry_points errors spec",
+    "store": "engines errors hosts messages plan recording spec strategies train",
+    "present": "store",
+    "analyze": "errors plan present recording spec store strategies workloads",
+    "recipes": "analyze errors present spec store workloads",
+    "control": "analyze data engines errors hosts messages plan recording spec store train workloads",
+    "metrics": "control errors messages plan store",
+    "terminal": "analyze control plan present recipes spec store",
+    "report": "analyze errors present recording store",
+    "pipeline": "analyze control data engines errors hosts plan spec store strategies versions workloads",
+    "api": "pipeline spec store",
+    "cli": "analyze data engines errors hosts metrics pipeline plan recipes report spec store strategies terminal units"
+    " workloads",
+    "__init__": "api data workloads",
+    "__main__": "cli",
+}
+"""Folder or module at the top of the package -> what it may import. A new import between two folders is a decision:
+add it here only if the dependency should exist."""
+
+
+def imports_of(file: Path) -> set[str]:
+    """The dotted names that a file imports, including imports inside functions."""
+    modules = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            modules |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+    return modules
+
+
+def folder_of(file: Path) -> str:
+    return file.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported_folders() -> dict[str, set[str]]:
+    """Folder -> the other folders that its files import."""
+    found: dict[str, set[str]] = {}
+    for file in SOURCE.rglob("*.py"):
+        folder = folder_of(file)
+        names = {module.split(".")[1] for module in imports_of(file) if module.startswith("paceline.")}
+        found.setdefault(folder, set()).update(names & ALLOWED.keys() - {folder})
+    return found
+
+
+def test_folders_import_exactly_what_they_may() -> None:
+    assert imported_folders() == {folder: set(names.split()) for folder, names in ALLOWED.items()}
+
+
+def test_folders_have_no_import_cycle() -> None:
+    order = list(TopologicalSorter({folder: names.split() for folder, names in ALLOWED.items()}).static_order())
+    assert set(order) == ALLOWED.keys()
+
+
+def test_frameworks_are_imported_only_in_the_folder_of_their_engine() -> None:
+    wrong = []
+    for file in SOURCE.rglob("*.py"):
+        for module in imports_of(file):
+            framework = module.split(".")[0]
+            if framework in FRAMEWORKS and not file.is_relative_to(SOURCE / "engines" / framework):
+                wrong.append(f"{file.relative_to(SOURCE)} imports {module}")
+    assert not wrong
