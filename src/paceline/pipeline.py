@@ -149,6 +149,11 @@ def catalog(workload_names: Iterable[str] = ()) -> Catalog:
     """The engines, workloads and kinds of hosts of this machine, and those of `workload_names` that are users' own."""
     own = {name: sizes_of(name) for name in workload_names if is_user_workload(name)}
     workloads = {**WORKLOADS, **own}
+    if not (engines() and strategies() and host_plugins().found):
+        raise PlanError(
+            "Paceline's own engines, strategies and kinds of hosts are not registered, because its installation is "
+            "incomplete or older than its code: install it again, e.g. with pip install -e ."
+        )
     return Catalog(
         engines=_engine_facts(),
         workloads={

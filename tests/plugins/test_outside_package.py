@@ -2,9 +2,11 @@
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,13 @@ def test_two_workers_compute_what_one_computes_with_twice_the_batch(installed: P
     assert together["examples"] == alone["examples"] == 6000
     assert together["final"]["loss"] == pytest.approx(alone["final"]["loss"], rel=1e-4)
     assert all(worker["phases"]["push"] > 0 for worker in together["workers"])
+    events = map(json.loads, (Path(together["dir"]) / "events.jsonl").read_text().splitlines())
+    joined = {event["host"]: event for event in events if event["event"] == "joined"}
+    assert sorted(joined) == ["h1", "h2"]
+    for event in joined.values():
+        versions = {"python": platform.python_version(), "paceline": version("paceline"), "echo": version("numpy")}
+        assert event["versions"] == versions
+        assert event["free_disk_bytes"] > 0
 
 
 @pytest.mark.parametrize(
@@ -89,6 +98,7 @@ def broken(tmp_path: Path) -> Path:
         ("rusty", "paceline.engines", "rusty = rusty_engine:DESCRIPTOR"),
         ("foggy", "paceline.hosts", "foggy = os:path"),
         ("greedy", "paceline.engines", "torch = json:loads"),
+        ("shifty", "paceline.strategies", "shifty = paceline.strategies.single:DESCRIPTOR"),
     ):
         metadata = tmp_path / "packages" / f"{name}-1.0.dist-info"
         metadata.mkdir(parents=True)
@@ -101,10 +111,11 @@ def test_doctor_reports_broken_packages_in_a_line_each(broken: Path) -> None:
     listed = paceline(broken, "doctor")
     assert listed.returncode == 0
     lines = [line for line in listed.stdout.splitlines() if "not used, from package" in line]
-    assert len(lines) == 3
+    assert len(lines) == 4
     for name, says in (
         ("engine rusty", "from package rusty: ModuleNotFoundError: No module named 'rusty_engine'"),
         ("engine torch", "from package greedy: ValueError: the name 'torch' is already taken by another package"),
+        ("strategy shifty", "DESCRIPTOR calls itself 'single', and must be registered under that name"),
         ("hosts foggy", "from package foggy: TypeError: os:path is a module, not a HostKind"),
     ):
         assert any(name in line and says in line for line in lines), lines
@@ -112,7 +123,11 @@ def test_doctor_reports_broken_packages_in_a_line_each(broken: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
-    [(("--engine", "rusty"), "engine rusty cannot be loaded"), (("--hosts", "foggy"), "hosts foggy cannot be loaded")],
+    [
+        (("--engine", "rusty"), "engine rusty cannot be loaded"),
+        (("--hosts", "foggy"), "hosts foggy cannot be loaded"),
+        (("--strategy", "shifty"), "strategy shifty cannot be loaded"),
+    ],
 )
 def test_a_broken_package_is_refused_only_if_it_is_asked_for(
     broken: Path, arguments: tuple[str, ...], says: str

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from paceline.errors import HostError, one_line
+
 if TYPE_CHECKING:
     from paceline.hosts.base import HostProvider
 
@@ -25,6 +27,7 @@ def doctor(
     from paceline.engines.registry import engine_plugins
     from paceline.hosts.capabilities import capabilities
     from paceline.hosts.registry import host_plugins
+    from paceline.strategies.registry import strategy_plugins
 
     say = output().print
 
@@ -33,13 +36,13 @@ def doctor(
         say(f"{mark}  [bold]{name:<18}[/] ", end="")
         say(detail, markup=False, soft_wrap=True)
 
-    engines, hosts = engine_plugins(), host_plugins()
+    engines = engine_plugins()
     line(True, "python", f"{platform.python_version()} on {platform.system()}, {os.cpu_count()} cores")
     for name, engine in engines.found.items():
         line(engine.installed, f"engine {name}", engine.version or f"not installed: {engine.install_hint}")
     for ability in capabilities():
         line(ability.works, ability.name, ability.detail)
-    for kind, plugins in (("engine", engines), ("hosts", hosts)):
+    for kind, plugins in (("engine", engines), ("hosts", host_plugins()), ("strategy", strategy_plugins())):
         for broken in plugins.broken:
             line(False, f"{kind} {broken.name}", f"not used, from package {broken.distribution}: {broken.reason}")
     for name, (works, detail) in presence().items():
@@ -54,22 +57,27 @@ def doctor(
 
 def _leftovers(line: Line, *, clean: bool) -> None:
     """List what crashed runs left on this machine, or remove it."""
-    removed = [text for provider in _providers() for text in provider.clean()] if clean else []
+    removed: list[str] = []
+    left: list[str] = []
+    for name, provider in _providers():
+        try:
+            removed += provider.clean() if clean else []
+            left += provider.leftovers()
+        except Exception as error:  # Of a plug-in: the other kinds of hosts must still be cleaned up.
+            line(False, "cleanup", one_line(f"hosts {name}: {type(error).__name__}: {error}"))
     for text in removed:
         line(True, "cleaned", text)
-    left = [text for provider in _providers() for text in provider.leftovers()]
     for text in left:
         line(False, "cleanup", f"left over: {text}; remove it with paceline doctor --clean")
     if not left and not removed:
         line(True, "cleanup", "nothing left over")
 
 
-def _providers() -> "Iterator[HostProvider]":
-    """Of every kind of hosts that needs no argument: only such hosts leave something on this machine."""
-    from paceline.errors import HostError
+def _providers() -> "Iterator[tuple[str, HostProvider]]":
+    """By kind, for kinds of hosts that need no argument: only such hosts leave something on this machine."""
     from paceline.hosts.registry import host_kinds
 
-    for kind in host_kinds().values():
+    for name, kind in host_kinds().items():
         with suppress(HostError):  # A kind that does not work here is listed as such, and has left nothing.
             if kind.argument is None:
-                yield kind.open_provider()
+                yield name, kind.open_provider()
