@@ -72,7 +72,7 @@ def make_runs(directory: Path, *ids: str) -> None:
         (("run", "logreg", "--strat"), ["--strategy"]),
         (("run", "l"), ["logreg", "lenet"]),
         (("run", "logreg,le"), ["logreg,lenet"]),
-        (("run", "logreg", "--engine", ""), ["torch", "tensorflow"]),
+        (("run", "logreg", "--engine", ""), ["tensorflow", "torch"]),
         (("run", "logreg", "--engine", "torch,"), ["torch,tensorflow"]),
         (("run", "logreg", "--strategy", "ps"), ["ps-sync", "ps-async"]),
         (("run", "logreg", "--strategy", "ps-sync,ps"), ["ps-sync,ps-async"]),

@@ -68,6 +68,21 @@ def test_a_run_goes_through_its_stages_and_is_stored(plan: RunPlan, writer: RunW
     assert load_result(writer.paths).status == "ok"
 
 
+@pytest.mark.parametrize(("one_machine", "threads"), [(False, [8, 3]), (True, [4, 1])])
+def test_threads_follow_from_the_cores_of_each_worker_s_own_host(
+    tmp_path: Path, one_machine: bool, threads: list[int]
+) -> None:
+    """Whichever host joins last; on one machine all workers share its cores."""
+    (spec,) = expand(experiment({"workload": "lenet", "strategy": "allreduce", "layout": "w w"}))
+    plan = msgspec.structs.replace(place(spec, catalog()), shares_one_machine=one_machine)
+    writer = RunWriter(tmp_path / "runs", "test", plan)
+    execute(plan, FakeHosts(cores={"h1": 8, "h2": 3}), DATA, writer, lambda _moment: None, Interrupts())
+    writer.close()
+    writer.release()
+    assigned = {event["task"]: event["threads"] for event in events(writer) if event["event"] == "assigned"}
+    assert [assigned["w0"], assigned["w1"]] == threads
+
+
 def test_a_task_that_dies_fails_the_run_and_is_named(plan: RunPlan, writer: RunWriter) -> None:
     end = play(plan, writer, w1=lambda task: task.exit(-9), w0=serve_until_halted, w2=serve_until_halted)
     assert end == End("failed", "w1 on h2 was killed by SIGKILL")

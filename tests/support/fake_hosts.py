@@ -93,12 +93,13 @@ class FakeHost:
         scripts: dict[str, TaskScript],
         stacks: dict[str, str],
         changes: list[tuple[str, Condition]],
+        cores: int,
     ) -> None:
         self.name, self.address, self._scripts, self._stacks = name, "fake", scripts, stacks
-        self._changes = changes
+        self._changes, self._cores = changes, cores
 
     def start_agent(self, log: Path) -> AgentPipes:
-        return FakeAgent(self.name, self._scripts, self._stacks)
+        return FakeAgent(self.name, self._scripts, self._stacks, self._cores)
 
     def apply_condition(self, condition: Condition) -> None:
         self._changes.append((self.name, condition))
@@ -107,13 +108,13 @@ class FakeHost:
 class FakeAgent:
     """An agent in a thread, connected to the controller by pipes."""
 
-    def __init__(self, host: str, scripts: dict[str, TaskScript], stacks: dict[str, str]) -> None:
+    def __init__(self, host: str, scripts: dict[str, TaskScript], stacks: dict[str, str], cores: int) -> None:
         down_read, down_write = os.pipe()
         up_read, up_write = os.pipe()
         self.stdin: BinaryIO = os.fdopen(down_write, "wb")
         self.stdout: BinaryIO = os.fdopen(up_read, "rb")
         self._input, self._output = os.fdopen(down_read, "rb"), os.fdopen(up_write, "wb")
-        self._host, self._scripts, self._stacks = host, scripts, stacks
+        self._host, self._scripts, self._stacks, self._cores = host, scripts, stacks, cores
         self._up = Sender(self._output)
         self._tasks: dict[str, FakeTask] = {}
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -129,7 +130,7 @@ class FakeAgent:
     def _serve(self) -> None:
         commands = Receiver[ToAgent](self._input, ToAgent)
         with suppress(OSError), self._input, self._output:
-            self._up.send(Hello(self._host, 0, 2, 2**30, "machine"))
+            self._up.send(Hello(self._host, 0, self._cores, 2**30, "machine"))
             while (message := commands.receive()) is not None:
                 self._handle(message)
 
@@ -159,9 +160,17 @@ class FakeAgent:
 class FakeHosts(HostProvider):
     """A kind of hosts that starts no processes."""
 
-    def __init__(self, scripts: dict[str, TaskScript] | None = None, stacks: dict[str, str] | None = None) -> None:
-        """`scripts` are what tasks do and `stacks` what they report on DumpStacks, both by task name."""
-        self._scripts, self._stacks = scripts or {}, stacks or {}
+    def __init__(
+        self,
+        scripts: dict[str, TaskScript] | None = None,
+        stacks: dict[str, str] | None = None,
+        cores: dict[str, int] | None = None,
+    ) -> None:
+        """`scripts` are what tasks do and `stacks` what they report on DumpStacks, both by task name.
+
+        `cores` are those of each host's machine, by host; 2 if not given.
+        """
+        self._scripts, self._stacks, self._cores = scripts or {}, stacks or {}, cores or {}
         self.changes: list[tuple[str, Condition]] = []
         """The conditions applied to hosts, in order."""
 
@@ -170,4 +179,7 @@ class FakeHosts(HostProvider):
 
     @contextmanager
     def open(self, token: str, requests: Sequence[HostRequest]) -> Iterator[list[Host]]:
-        yield [FakeHost(request.name, self._scripts, self._stacks, self.changes) for request in requests]
+        yield [
+            FakeHost(request.name, self._scripts, self._stacks, self.changes, self._cores.get(request.name, 2))
+            for request in requests
+        ]
