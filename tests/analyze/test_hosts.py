@@ -1,7 +1,7 @@
 import polars as pl
 import pytest
 
-from paceline.analyze.hosts import host_results, other_cores
+from paceline.analyze.hosts import background_cores, host_results
 from paceline.messages import HostSample, LinkCount
 from paceline.store.journal import HostSamples
 from paceline.store.result import HostResult
@@ -73,7 +73,7 @@ def test_the_load_of_other_programs_is_the_same_each_time_it_is_computed() -> No
         .otherwise(pl.concat_list(pl.col("t_s") * 2))
     )
     shuffled = [both.sample(fraction=1.0, shuffle=True, seed=seed) for seed in range(20)]
-    first_result, *other_results = [other_cores(one, start_s=0.0, end_s=1.0, shared=True) for one in shuffled]
+    first_result, *other_results = [background_cores(one, start_s=0.0, end_s=1.0, shared=True) for one in shuffled]
     assert first_result == pytest.approx(dict.fromkeys(("h1", "h2"), 1.0 - 0.1 - 0.3))
     assert all(result == first_result for result in other_results)
 
@@ -85,5 +85,5 @@ def test_the_load_of_other_programs_is_counted_on_each_machine_by_itself() -> No
         host=pl.lit("h2"), cores_busy_s=pl.concat_list(pl.col("t_s") * 2)
     )
     both = pl.concat([first, second])
-    found = other_cores(both, start_s=0.0, end_s=1.0, shared=False)
+    found = background_cores(both, start_s=0.0, end_s=1.0, shared=False)
     assert found == pytest.approx({"h1": 0.5, "h2": 1.5})

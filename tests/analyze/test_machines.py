@@ -42,7 +42,7 @@ def test_idle_cores_and_free_memory_are_those_of_the_host_s_own_machine(tmp_path
 def test_only_the_machine_without_free_cores_is_full(host: str, is_full: bool) -> None:
     hosts = (
         HostFacts(host="h1", tasks=("w0",), cpu_cores=1.9, cores=8),
-        HostFacts(host="h2", tasks=("w1",), cpu_cores=1.0, cores=2, other_cores=0.9),
+        HostFacts(host="h2", tasks=("w1",), cpu_cores=1.0, cores=2, background_cores=0.9),
     )
     facts = Facts(synchronous=True, seconds=1.0, workers=(), hosts=hosts)
-    assert facts.machine_is_full(facts.host(host)) == is_full
+    assert facts.machine_is_saturated(facts.host(host)) == is_full

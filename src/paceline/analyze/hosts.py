@@ -22,7 +22,7 @@ def host_results(
     ]
 
 
-def other_cores(samples: pl.DataFrame, *, start_s: float, end_s: float, shared: bool) -> dict[str, float]:
+def background_cores(samples: pl.DataFrame, *, start_s: float, end_s: float, shared: bool) -> dict[str, float]:
     """By host, the average number of cores of its machine that other programs used.
 
     `shared`: all hosts are on one machine, so that the number is the same for all of them.

@@ -1,4 +1,8 @@
-"""Stored run -> result. The same way for a run that just ended and one whose controller was killed."""
+"""Computes the result of a stored run.
+
+The result is computed from the files of the run alone, so it is the same for a run that just ended and for one whose
+controller was killed.
+"""
 
 import math
 from typing import Any
@@ -7,8 +11,8 @@ import polars as pl
 
 from paceline.analyze.bottleneck.collect_facts import collect_facts
 from paceline.analyze.bottleneck.judge import judge
-from paceline.analyze.bottleneck.remedies import asked_of
-from paceline.analyze.hosts import host_results, other_cores
+from paceline.analyze.bottleneck.remedies import configuration_of
+from paceline.analyze.hosts import background_cores, host_results
 from paceline.analyze.machines import Machines, machines_of
 from paceline.analyze.phases import phases_by_worker, staleness_by_worker
 from paceline.analyze.recovery import recoveries
@@ -20,138 +24,166 @@ from paceline.store.result import Final, HostResult, Incident, Link, Reached, Re
 from paceline.store.run import StoredRun
 from paceline.workloads.user_workload import is_user_workload
 
-_MACHINE_SCOPE = {
+"""The worker that evaluates."""
+_SHARED_NETWORK_SCOPE = {
     "cpu": "the host's tasks",
     "busiest_core": "the machine's cores, shared by all hosts",
     "memory": "the host's tasks",
     "network": "the machine's, shared by all hosts",
     "disk": "the host's tasks",
 }
-_HOST_SCOPE = {**_MACHINE_SCOPE, "network": "the host's own interfaces"}
+"""What the figures of a host cover if it shares the machine's network."""
+_OWN_NETWORK_SCOPE = {**_SHARED_NETWORK_SCOPE, "network": "the host's own interfaces"}
+# `examples` of a result counts the examples trained on; the setting of that name limits the examples of the data set.
+_SHOWN_ELSEWHERE = {*Result.__struct_fields__, "hosts"} - {"transport", "examples"}
+_SETTINGS = [name for name in RunSpec.__struct_fields__ if name not in _SHOWN_ELSEWHERE]
+"""The options of a run that its result lists under `settings`, because no other field shows them."""
 
 
 def summarize(run: StoredRun) -> Result:
-    """Everything the JSON contract promises, from what is on disk."""
-    header = run.header
-    spec, synchronous = header.spec, header.strategy.synchronous
-    outcomes = _outcomes(run)
-    steps = run.steps.filter(pl.col("kind") == "step")
-    training = _Training(run, outcomes, steps)
-    before = _before(header)
-    workers = _workers(run, outcomes, before)
-    machines = machines_of(run)
+    """All fields that the JSON contract promises, computed from the files of the run."""
+    training = _Training(run)
+    workers = _workers(run, training.outcomes)
     hosts = _hosts(run, training)
-    others = _other_cores(run, training, machines)
-    chief = outcomes.get(CHIEF)
-    status, reason = _status(run)
-    made = sum(worker.steps for worker in workers)
-    batch = spec.batch if header.trains else 0
-    updates = _updates(run, outcomes, steps)
-    updates_before = header.resumed.update if header.resumed else 0
+    machines = machines_of(run)
+    background = _background_cores(run, training, machines)
     return Result(
-        run=run.paths.id,
-        workload=spec.workload,
-        engine=spec.engine,
-        strategy=spec.strategy,
-        layout=header.layout,
-        batch=batch,
-        seed=spec.seed,
-        repeat=spec.repeat,
-        status=status,
-        reason=reason,
-        tainted=any(event.get("taints") for event in run.events),
-        updates=updates,
-        examples=made * batch,
-        train_s=round(training.seconds, 6),
-        total_s=round(_total(run), 6),
-        first_step_s=_first_step(steps, len(header.worker_hosts)),
-        updates_per_s=round(training.pace(updates - updates_before, synchronous=synchronous), 4),
-        examples_per_s=round(training.pace(made - sum(before.values()), synchronous=False) * batch, 3),
-        final=_final(run.steps, chief),
-        reached=_reached(chief, training.start_s),
+        **_identity(run),
+        **_outcome(run, training),
+        **_amounts(run, training, workers),
         workers=workers,
         hosts=hosts,
         verdict=_verdict(run, workers, hosts, training),
-        incidents=[
-            Incident(t_s=event.t_s, what=event.what, task=event.task, host=event.host)
-            for event in run.all(IncidentEvent)
-        ],
-        dir=str(run.paths.directory),
-        hosts_kind=spec.hosts,
-        settings={name: value for name, value in spec_fields(spec).items() if name in _SETTINGS},
-        size=header.size,
-        transport=header.transport,
-        data=header.data,
-        started_at=header.started_at,
-        key=header.key,
-        synchronous=synchronous,
-        single_worker=header.strategy.single_worker,
-        one_machine=header.host_kind.shares_one_machine,
-        other_cores_mean=round(machines.total(others), 3),
-        other_cores_by_host={host: round(cores, 3) for host, cores in others.items()},
-        traceback=(run.first("failed") or {}).get("traceback") if is_user_workload(spec.workload) else None,
-        traced_steps=len(steps.filter(pl.col("traced"))),
-        faults=recoveries(
-            run.events,
-            steps,
-            requested=map(str, spec.fault),
-            task_hosts=header.task_hosts,
-            start_s=training.start_s,
-        ),
+        other_cores_mean=round(machines.total(background), 3),
+        other_cores_by_host={host: round(cores, 3) for host, cores in background.items()},
     )
 
 
-# `examples` of a result is how many were trained on; how many there were to choose from is a setting.
-_SHOWN_ELSEWHERE = {*Result.__struct_fields__, "hosts"} - {"transport", "examples"}
-_SETTINGS = [name for name in RunSpec.__struct_fields__ if name not in _SHOWN_ELSEWHERE]
+def _identity(run: StoredRun) -> dict[str, Any]:
+    """The fields that say which run it is and how it was configured."""
+    header = run.header
+    spec = header.spec
+    return {
+        "run": run.paths.id,
+        "dir": str(run.paths.directory),
+        "workload": spec.workload,
+        "engine": spec.engine,
+        "strategy": spec.strategy,
+        "layout": header.layout,
+        "batch": _batch(header),
+        "seed": spec.seed,
+        "repeat": spec.repeat,
+        "hosts_kind": spec.hosts,
+        "settings": {name: value for name, value in spec_fields(spec).items() if name in _SETTINGS},
+        "size": header.size,
+        "transport": header.transport,
+        "data": header.data,
+        "started_at": header.started_at,
+        "key": header.key,
+        "synchronous": header.strategy.synchronous,
+        "single_worker": header.strategy.single_worker,
+        "one_machine": header.host_kind.shares_one_machine,
+    }
+
+
+def _outcome(run: StoredRun, training: "_Training") -> dict[str, Any]:
+    """The fields that say how the run ended and what went wrong in it."""
+    header, chief = run.header, training.outcomes.get(CHIEF)
+    status, reason = _status(run)
+    is_users_code = is_user_workload(header.spec.workload)
+    return {
+        "status": status,
+        "reason": reason,
+        "tainted": any(event.get("taints") for event in run.events),
+        "final": _final(run.steps, chief),
+        "reached": _reached(chief, training.start_s),
+        "incidents": [
+            Incident(t_s=event.t_s, what=event.what, task=event.task, host=event.host)
+            for event in run.all(IncidentEvent)
+        ],
+        "traceback": (run.first("failed") or {}).get("traceback") if is_users_code else None,
+        "faults": recoveries(
+            run.events,
+            training.steps,
+            requested=map(str, header.spec.fault),
+            task_hosts=header.task_hosts,
+            start_s=training.start_s,
+        ),
+    }
+
+
+def _amounts(run: StoredRun, training: "_Training", workers: list[WorkerResult]) -> dict[str, Any]:
+    """The fields that count updates, examples and steps, with their times and rates."""
+    header, synchronous = run.header, run.header.strategy.synchronous
+    batch = _batch(header)
+    updates = _updates(run, training)
+    updates_before = header.resumed.update if header.resumed else 0
+    steps = sum(worker.steps for worker in workers)
+    steps_before = sum(_steps_before(header).values())
+    return {
+        "updates": updates,
+        "examples": steps * batch,
+        "train_s": round(training.seconds, 6),
+        "total_s": round(_total_s(run), 6),
+        "first_step_s": _first_step_s(training.steps, len(header.worker_hosts)),
+        "updates_per_s": round(training.rate(updates - updates_before, synchronous=synchronous), 4),
+        "examples_per_s": round(training.rate(steps - steps_before, synchronous=False) * batch, 3),
+        "traced_steps": len(training.steps.filter(pl.col("traced"))),
+    }
+
+
+def _batch(header: RunHeader) -> int:
+    return header.spec.batch if header.trains else 0
 
 
 def training_start_s(run: StoredRun) -> float:
-    """When the training began, on the run's clock: what `train_s` and `reached.at_s` are counted from."""
+    """When the training began, on the run's clock. `train_s` and `reached.at_s` are counted from this time."""
     return _start_s(run, _outcomes(run))
 
 
 def _outcomes(run: StoredRun) -> dict[str, FinishedEvent]:
-    """What each worker said at its end."""
+    """The event with which each worker finished; workers that did not finish are missing."""
     return {event.task: event for event in run.all(FinishedEvent) if event.task in run.header.worker_hosts}
 
 
-def _before(header: RunHeader) -> dict[str, int]:
-    """The steps of each worker that were made by the run that this one resumes."""
+def _steps_before(header: RunHeader) -> dict[str, int]:
+    """The steps that each worker made in the run that this one resumes."""
     start = header.resumed or ResumePoint()
     return {
         task: start.update if header.strategy.synchronous else start.steps.get(task, 0) for task in header.worker_hosts
     }
 
 
-def _updates(run: StoredRun, outcomes: dict[str, FinishedEvent], steps: pl.DataFrame) -> int:
-    """The last count of updates that a worker saw. What was lost in going back to a checkpoint does not count."""
-    if outcomes:
-        return max(event.updates for event in outcomes.values())
+def _updates(run: StoredRun, training: "_Training") -> int:
+    """The last number of updates that a worker saw. Updates that a return to a checkpoint undid do not count."""
+    if training.outcomes:
+        return max(event.updates for event in training.outcomes.values())
     restored = [event for event in run.events if event["event"] == "restored"]
     resumed = run.header.resumed or ResumePoint()
     from_s, from_update = (restored[-1]["t_s"], restored[-1].get("update", 0)) if restored else (0.0, resumed.update)
-    since = steps.filter(pl.col("t_s") >= from_s)
+    since = training.steps.filter(pl.col("t_s") >= from_s)
     return max(int(from_update), int(since["update"].max() or 0))  # type: ignore[arg-type]
 
 
 def _start_s(run: StoredRun, outcomes: dict[str, FinishedEvent]) -> float:
     go = run.first("go")
     starts = [event.started_s for event in outcomes.values() if event.started_s]
-    # Those that came back began later than the training did.
+    # Restarted workers report the start after their restart, which is later than the start of the training.
     if starts and not run.first("restarting"):
         return float(min(starts))
     if go:
         return float(go["t_s"])
-    # Events may be lost where steps are not.
+    # The events may be lost although the steps are not, as after a full disk.
     return float(run.steps["t_s"].min() or 0.0) if len(run.steps) else 0.0  # type: ignore[arg-type]
 
 
 class _Training:
-    """When the training was, and how much of it was spent on traced steps, which do not count as pace."""
+    """The training of a run: its period on the run's clock, its step records and the events of finished workers."""
 
-    def __init__(self, run: StoredRun, outcomes: dict[str, FinishedEvent], steps: pl.DataFrame) -> None:
-        # The evaluation that ended the run is part of it: without it nobody would know that the rule holds.
+    def __init__(self, run: StoredRun) -> None:
+        self.outcomes = outcomes = _outcomes(run)
+        self.steps = steps = run.steps.filter(pl.col("kind") == "step")
+        # The evaluation that met a stop rule is part of the training: without it the rule would not be known to be met.
         ends = [end for event in outcomes.values() for end in (event.ended_s, event.reached_s) if end]
         self.start_s = _start_s(run, outcomes)
         if not ends and len(steps):
@@ -163,11 +195,11 @@ class _Training:
         self._traced_s = float(traced["duration_s"].sum())
         self._traced_steps = len(traced)
 
-    def pace(self, count: int, *, synchronous: bool) -> float:
-        """`count` per second, traced steps and their time left out."""
+    def rate(self, count: int, *, synchronous: bool) -> float:
+        """`count` per second without traced steps and their time, because tracing makes steps slower."""
         if self.seconds <= 0:
             return 0.0
-        # Workers of a synchronous run trace the same steps, so a traced update is a traced step of each.
+        # Workers of a synchronous run trace the same steps, so one traced update is one traced step of each worker.
         traced = self._traced_steps / self._workers if synchronous else self._traced_steps
         return max(0.0, count - traced) / max(self.seconds - self._traced_s / self._workers, 1e-9)
 
@@ -178,13 +210,14 @@ def _status(run: StoredRun) -> tuple[Any, str | None]:
     return "aborted", "the controller was killed"
 
 
-def _workers(run: StoredRun, outcomes: dict[str, FinishedEvent], before: dict[str, int]) -> list[WorkerResult]:
+def _workers(run: StoredRun, outcomes: dict[str, FinishedEvent]) -> list[WorkerResult]:
     steps = run.steps
     phases = phases_by_worker(steps, mixed_phase=run.header.strategy.mixed_phase)
     staleness = staleness_by_worker(steps)
-    # A step made again after a restart is one step.
-    made = steps.filter(pl.col("kind") == "step").group_by("task").agg(pl.col("step").n_unique())
-    counts = dict(made.iter_rows())
+    # A step that was repeated after a restart counts once.
+    unique_steps = steps.filter(pl.col("kind") == "step").group_by("task").agg(pl.col("step").n_unique())
+    counts = dict(unique_steps.iter_rows())
+    before = _steps_before(run.header)
     return [
         WorkerResult(
             task=task,
@@ -204,24 +237,25 @@ def _hosts(run: StoredRun, training: _Training) -> list[HostResult]:
     for place in run.header.places:
         tasks.setdefault(place.host, []).append(place.task)
     scopes = {
-        event.host: _MACHINE_SCOPE if event.network == "machine" else _HOST_SCOPE for event in run.all(JoinedEvent)
+        event.host: _SHARED_NETWORK_SCOPE if event.network == "machine" else _OWN_NETWORK_SCOPE
+        for event in run.all(JoinedEvent)
     }
     # The limits are listed in the order of the layout; the places begin with the servers.
     hosts = sorted(tasks, key=[*run.header.limits, *tasks].index)
-    found = host_results(
+    results = host_results(
         run.samples,
         start_s=training.start_s,
         end_s=training.end_s,
         tasks={host: tasks[host] for host in hosts},
         scopes=scopes,
     )
-    for host in found:
-        host.link = _link(run, host.host)
-    return found
+    for result in results:
+        result.link = _link(run, result.host)
+    return results
 
 
 def _link(run: StoredRun, host: str) -> Link | None:
-    """What the link of a host can carry; None if the host shares a network with others, or it is not known."""
+    """The capacity of a host's link; None if it is not known or the host shares its network with other hosts."""
     joined = next((event for event in run.all(JoinedEvent) if event.host == host), None)
     limits = run.header.limits.get(host)
     if joined is None or joined.network != "host":
@@ -241,26 +275,27 @@ def _verdict(run: StoredRun, workers: list[WorkerResult], hosts: list[HostResult
         hosts,
         start_s=training.start_s,
         end_s=training.end_s,
-        total_s=_total(run),
+        total_s=_total_s(run),
         machines=machines,
-        other_cores=_other_cores(run, training, machines),
+        background_cores=_background_cores(run, training, machines),
     )
-    return judge(facts, asked_of(run.header))
+    return judge(facts, configuration_of(run.header))
 
 
-def _other_cores(run: StoredRun, training: _Training, machines: Machines) -> dict[str, float]:
+def _background_cores(run: StoredRun, training: _Training, machines: Machines) -> dict[str, float]:
     """By host, the cores of its machine that other programs used."""
-    return other_cores(run.samples, start_s=training.start_s, end_s=training.end_s, shared=machines.shared)
+    return background_cores(run.samples, start_s=training.start_s, end_s=training.end_s, shared=machines.shared)
 
 
-def _total(run: StoredRun) -> float:
-    """Until the last thing known of the run: after a kill that may be a step or a sample."""
+def _total_s(run: StoredRun) -> float:
+    """When the last event, step or sample of the run was recorded; a killed run may end with any of them."""
     last_step = (run.steps["t_s"] + run.steps["duration_s"]).max() or 0.0
     last_event = run.events[-1]["t_s"] if run.events else 0.0
     return max(float(last_step), float(run.samples["t_s"].max() or 0.0), last_event)  # type: ignore[arg-type]
 
 
-def _first_step(steps: pl.DataFrame, workers: int) -> float | None:
+def _first_step_s(steps: pl.DataFrame, workers: int) -> float | None:
+    """When the last worker ended its first step, on the run's clock; None if a worker made no step."""
     firsts = steps.filter(pl.col("step") == pl.col("step").min().over("task"))
     if not len(firsts) or firsts["task"].n_unique() < workers:
         return None
@@ -272,7 +307,7 @@ def _final(steps: pl.DataFrame, chief: FinishedEvent | None) -> Final:
         return Final(loss=None, accuracy=None, value=chief.value)
     if chief and chief.loss is not None:
         return Final(loss=chief.loss, accuracy=chief.accuracy, auc=chief.auc)
-    # A run that was cut short: its last evaluation is the best there is.
+    # A run that was killed has no final evaluation: its last evaluation takes that place.
     last = steps.filter(pl.col("kind") == "eval").sort("t_s").tail(1)
     if len(last):
         accuracy = float(last["accuracy"][0])

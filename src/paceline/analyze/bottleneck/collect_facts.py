@@ -1,4 +1,4 @@
-"""Stored run -> facts."""
+"""Collects from a stored run the facts from which its bottleneck is found."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,8 @@ from paceline.store.header import RunHeader
 from paceline.store.result import HostResult, WorkerResult
 from paceline.store.run import StoredRun
 
-_IN_STEPS = ("data", "pull", "compute", "push", "wait")
+_STEP_PHASES = ("data", "pull", "compute", "push", "wait")
+"""The phases that are part of a step; evaluation and checkpoints come between steps."""
 
 
 def collect_facts(
@@ -26,14 +27,14 @@ def collect_facts(
     end_s: float,
     total_s: float,
     machines: Machines,
-    other_cores: Mapping[str, float],
+    background_cores: Mapping[str, float],
 ) -> Facts:
+    """The facts of a run whose training took place from `start_s` to `end_s` on the run's clock."""
     header = run.header
     steps = run.steps
     uses = _uses(run.samples, start_s, end_s)
-    host_facts = _hosts(hosts, header.limits, machines, other_cores)
+    host_facts = _hosts(hosts, header.limits, machines, background_cores)
     threads = {event.task: event.threads for event in run.all(AssignedEvent)}
-    made = {worker.task: worker for worker in workers}
     return Facts(
         synchronous=header.strategy.synchronous,
         trains=header.trains,
@@ -45,49 +46,49 @@ def collect_facts(
                 task=worker.task,
                 host=worker.host,
                 steps=worker.steps,
-                phases=_with_other(worker.phases, steps.filter(pl.col("task") == worker.task)),
+                phases=_phases(worker.phases, steps.filter(pl.col("task") == worker.task)),
                 use=uses.get(worker.task, TaskUse()),
                 threads=threads.get(worker.task, 1),
             )
-            for worker in made.values()
+            for worker in workers
         ),
         servers=tuple(_servers(run, uses, host_facts, start_s, end_s)),
         links=tuple(_links(hosts)),
         hosts=host_facts,
         machine_cores=machines.total_cores if machines.shared else 0,
-        other_cores=machines.total(other_cores),
+        background_cores=machines.total(background_cores),
         arithmetic_s=_arithmetic_s(run, threads),
-        last=_last(steps, header),
+        last_at_barrier=_last_at_barrier(steps, header),
         coverage=_coverage(steps),
     )
 
 
-def _with_other(phases: dict[str, float], steps: pl.DataFrame) -> Phases:
-    """A worker's phases, and what its steps took beside them."""
-    whole = steps.filter((pl.col("kind") == "step") & ~pl.col("traced"))["duration_s"].sum()
-    known = sum(phases.get(name, 0.0) for name in _IN_STEPS)
-    return Phases(**phases, other=max(0.0, float(whole) - known))
+def _phases(phases: dict[str, float], steps: pl.DataFrame) -> Phases:
+    """A worker's phases; the time of its steps that no phase covers becomes `other`."""
+    total_s = steps.filter((pl.col("kind") == "step") & ~pl.col("traced"))["duration_s"].sum()
+    known_s = sum(phases.get(name, 0.0) for name in _STEP_PHASES)
+    return Phases(**phases, other=max(0.0, float(total_s) - known_s))
 
 
 def _uses(samples: pl.DataFrame, start_s: float, end_s: float) -> dict[str, TaskUse]:
-    """What each task used of the cores, and lacked of them."""
-    inside = samples.filter(pl.col("t_s").is_between(start_s, end_s)).sort("t_s")
-    rows = inside.select("t_s", "tasks").explode("tasks").drop_nulls("tasks").unnest("tasks")
-    first, last = (getattr(pl.col("t_s", "cpu_s", "run_wait_s"), end)() for end in ("first", "last"))
-    ends = rows.group_by("task").agg(first.name.suffix("_a"), last.name.suffix("_b"))
-    found = {}
+    """The CPU use of each task, from its first and its last sample of the training."""
+    during_training = samples.filter(pl.col("t_s").is_between(start_s, end_s)).sort("t_s")
+    rows = during_training.select("t_s", "tasks").explode("tasks").drop_nulls("tasks").unnest("tasks")
+    counters = pl.col("t_s", "cpu_s", "run_wait_s")
+    ends = rows.group_by("task").agg(counters.first().name.suffix("_first"), counters.last().name.suffix("_last"))
+    uses = {}
     for row in ends.iter_rows(named=True):
-        seconds = row["t_s_b"] - row["t_s_a"]
+        seconds = row["t_s_last"] - row["t_s_first"]
         if seconds > 0:
-            waited = (row["run_wait_s_b"] or 0.0) - (row["run_wait_s_a"] or 0.0)
-            found[row["task"]] = TaskUse(
-                cpu_cores=(row["cpu_s_b"] - row["cpu_s_a"]) / seconds, run_wait=max(0.0, waited) / seconds
+            waited_s = (row["run_wait_s_last"] or 0.0) - (row["run_wait_s_first"] or 0.0)
+            uses[row["task"]] = TaskUse(
+                cpu_cores=(row["cpu_s_last"] - row["cpu_s_first"]) / seconds, run_wait=max(0.0, waited_s) / seconds
             )
-    return found
+    return uses
 
 
 def _hosts(
-    hosts: list[HostResult], limits: Mapping[str, HostLimits], machines: Machines, other_cores: Mapping[str, float]
+    hosts: list[HostResult], limits: Mapping[str, HostLimits], machines: Machines, background_cores: Mapping[str, float]
 ) -> tuple[HostFacts, ...]:
     return tuple(
         HostFacts(
@@ -96,7 +97,7 @@ def _hosts(
             cpu_cores=host.cpu_cores_mean,
             cpus=limits[host.host].cpus if host.host in limits else None,
             cores=machines.cores(host.host),
-            other_cores=other_cores.get(host.host, 0.0),
+            background_cores=background_cores.get(host.host, 0.0),
         )
         for host in hosts
     )
@@ -109,41 +110,44 @@ def _servers(
     start_s: float,
     end_s: float,
 ) -> list[ServerFacts]:
-    shards = next((event.shard_sizes for event in run.all(FinishedEvent) if event.shard_sizes), {})
+    shard_sizes = next((event.shard_sizes for event in run.all(FinishedEvent) if event.shard_sizes), {})
     served = run.steps.filter((pl.col("kind") == "serve") & pl.col("t_s").is_between(start_s, end_s))
-    busy = dict(served.group_by("task").agg(pl.col("duration_s").sum()).iter_rows())
+    busy_s = dict(served.group_by("task").agg(pl.col("duration_s").sum()).iter_rows())
     by_host = {host.host: host for host in hosts}
-    found = []
+    servers = []
     for place in run.header.places:
         if place.role != SERVER:
             continue
         task, host = place.task, place.host
         use = uses.get(task, TaskUse())
-        # A server held to a share of a core may be full without being at work: its share is used up.
-        held, cores = by_host[host].cpus, by_host[host].cores or 1
-        share = use.cpu_cores / min(held or cores, cores) if held or task not in busy else 0.0
-        if task in busy and end_s > start_s:
-            share = max(share, busy[task] / (end_s - start_s))
-        found.append(
-            ServerFacts(task=task, host=host, busy=min(1.0, share), use=use, holds=shards.get(task, {}))
-        )  # fmt: skip
-    return found
+        # A server with a CPU limit can be saturated while it handles no request, because its CPU quota is used up.
+        limit, cores = by_host[host].cpus, by_host[host].cores or 1
+        share = use.cpu_cores / min(limit or cores, cores) if limit or task not in busy_s else 0.0
+        if task in busy_s and end_s > start_s:
+            share = max(share, busy_s[task] / (end_s - start_s))
+        servers.append(
+            ServerFacts(task=task, host=host, busy=min(1.0, share), use=use, parameter_sizes=shard_sizes.get(task, {}))
+        )
+    return servers
 
 
 def _links(hosts: list[HostResult]) -> list[LinkFacts]:
-    """Both ways of every host's link whose capacity is known."""
+    """Both directions of every host's link whose capacity is known."""
     return [
-        LinkFacts(host=host.host, way=way, mb_s=rate, capacity_mb_s=capacity, known_from=host.link.known_from)
+        LinkFacts(
+            host=host.host, direction=direction, mb_s=rate, capacity_mb_s=capacity, known_from=host.link.known_from
+        )
         for host in hosts
         if host.link
-        for way, capacity, rate in (
-            ("out of", host.link.tx_mb_s, host.external.tx_mb_s_mean),
-            ("into", host.link.rx_mb_s, host.external.rx_mb_s_mean),
+        for direction, capacity, rate in (
+            ("outbound", host.link.tx_mb_s, host.external.tx_mb_s_mean),
+            ("inbound", host.link.rx_mb_s, host.external.rx_mb_s_mean),
         )
     ]
 
 
 def _arithmetic_s(run: StoredRun, threads: dict[str, int]) -> float | None:
+    """Seconds that the arithmetic of one step takes at least, at the speed that the workers measured."""
     operations = run.header.operations_per_example
     speeds = [
         event.operations_per_cpu_s * threads.get(event.task, 1)
@@ -155,7 +159,8 @@ def _arithmetic_s(run: StoredRun, threads: dict[str, int]) -> float | None:
     return float(operations * run.header.spec.batch / (sum(speeds) / len(speeds)))
 
 
-def _last(steps: pl.DataFrame, header: RunHeader) -> dict[str, float]:
+def _last_at_barrier(steps: pl.DataFrame, header: RunHeader) -> dict[str, float]:
+    """Share of the steps in which each worker was the last at the barrier; empty without a barrier or its records."""
     barrier = header.strategy.barrier_phase
     if not header.strategy.synchronous or barrier is None:
         return {}
@@ -167,9 +172,9 @@ def _last(steps: pl.DataFrame, header: RunHeader) -> dict[str, float]:
 
 
 def _coverage(steps: pl.DataFrame) -> float:
-    """Of the time between workers' first and last steps, what steps and what comes between them take."""
-    known = steps.filter(pl.col("kind").is_in(["step", "eval", "checkpoint"]) & ~pl.col("final"))
-    spans = known.group_by("task").agg(
+    """Share of the time between the workers' first and last steps that the records cover."""
+    recorded = steps.filter(pl.col("kind").is_in(["step", "eval", "checkpoint"]) & ~pl.col("final"))
+    spans = recorded.group_by("task").agg(
         covered=pl.col("duration_s").sum(),
         span=(pl.col("t_s") + pl.col("duration_s")).max() - pl.col("t_s").min(),
     )

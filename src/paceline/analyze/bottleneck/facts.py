@@ -1,4 +1,4 @@
-"""The numbers about a run from which its bottleneck is found. Plain data, no conclusions."""
+"""The measured numbers of a run from which its bottleneck is found. This module holds plain data and no conclusions."""
 
 import msgspec
 
@@ -11,6 +11,7 @@ class Phases(msgspec.Struct, frozen=True, kw_only=True):
     compute: float = 0.0
     push: float = 0.0
     wait: float = 0.0
+    """Waiting for other workers."""
     eval: float = 0.0
     checkpoint: float = 0.0
     other: float = 0.0
@@ -25,8 +26,8 @@ class Phases(msgspec.Struct, frozen=True, kw_only=True):
         return self.pull + self.push
 
     @property
-    def own(self) -> float:
-        """Time that does not depend on other workers: everything but waiting, evaluation and checkpoints."""
+    def step_work(self) -> float:
+        """Time that a worker spends on its steps: everything but waiting, evaluation and checkpoints."""
         return self.data + self.pull + self.compute + self.push + self.other
 
 
@@ -38,9 +39,9 @@ class TaskUse(msgspec.Struct, frozen=True, kw_only=True):
     """Average number of threads that were ready to run but waited for a core."""
 
     @property
-    def starved(self) -> float:
+    def waiting_for_core(self) -> float:
         """Share of its time in which the task waited for a CPU core."""
-        # Threads that work together wait when one of them waits.
+        # The threads of a task work together: when one of them waits for a core, the others wait for it.
         return self.run_wait / max(1.0, self.cpu_cores + self.run_wait)
 
 
@@ -51,28 +52,36 @@ class WorkerFacts(msgspec.Struct, frozen=True, kw_only=True):
     phases: Phases
     use: TaskUse = TaskUse()
     threads: int = 1
+    """Compute threads that the worker was given."""
 
 
 class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A parameter server."""
+
     task: str
     host: str
     busy: float
     """Share of the time in which it handled requests. If only its CPU time is known: share of the cores it may use."""
     use: TaskUse = TaskUse()
-    holds: dict[str, int] = {}
-    """Number of values that this server holds of each parameter."""
+    parameter_sizes: dict[str, int] = {}
+    """Number of values that this server stores of each parameter, by the parameter's name."""
 
 
 class LinkFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One direction of the network link of a host."""
+
     host: str
-    way: str
-    """`out of` or `into` the host."""
+    direction: str
+    """`outbound` or `inbound`, seen from the host."""
     mb_s: float
+    """Mean rate over the training."""
     capacity_mb_s: float
     known_from: str
+    """Where the capacity is known from, e.g. `measured`."""
 
     @property
-    def full(self) -> float:
+    def utilization(self) -> float:
+        """Share of the capacity that was used; slightly above 1 if the capacity was measured too low."""
         return self.mb_s / self.capacity_mb_s
 
 
@@ -80,29 +89,34 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     tasks: tuple[str, ...]
     cpu_cores: float
+    """Cores that the host's tasks used, averaged over the training."""
     cpus: float | None = None
     """CPU limit of its tasks, in cores; None without a limit."""
     cores: int = 0
     """Cores of the machine that it is on; 0 if that is not known."""
-    other_cores: float = 0.0
+    background_cores: float = 0.0
     """Cores of that machine that other programs used."""
 
     @property
-    def is_full(self) -> bool:
-        return self.cpus is not None and self.cpu_cores >= FULL * self.cpus
+    def cpu_limit_reached(self) -> bool:
+        return self.cpus is not None and self.cpu_cores >= SATURATED * self.cpus
 
 
-FULL = 0.85
-"""Share of a CPU limit from which it counts as used up. Never 1: a quota is refilled at intervals, and what a task does
-not use of it while it waits for something else is lost."""
+SATURATED = 0.85
+"""Share of a CPU limit, or of a machine's cores, from which it counts as used up. It is below 1 because the quota of a
+limit is refilled at intervals: the part that a task does not use while it waits for something else is lost."""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is known about a run when its bottleneck is looked for."""
+
     synchronous: bool
     trains: bool = True
+    """False for a computation that is not training, such as a matrix product."""
     seconds: float
     """Duration of the training."""
     startup_s: float = 0.0
+    """Seconds from the start of the run to the start of the training."""
     total_s: float = 0.0
     workers: tuple[WorkerFacts, ...]
     servers: tuple[ServerFacts, ...] = ()
@@ -110,12 +124,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     hosts: tuple[HostFacts, ...] = ()
     machine_cores: int = 0
     """Cores of the machine that all hosts share; 0 if every host is a machine of its own."""
-    other_cores: float = 0.0
+    background_cores: float = 0.0
     """Cores used by programs that do not belong to the run."""
     arithmetic_s: float | None = None
     """Lower bound for the arithmetic of one step, in seconds; None if the operations of the model are not known."""
-    last: dict[str, float] = {}
-    """Share of the synchronous steps in which each worker was the last one at the barrier."""
+    last_at_barrier: dict[str, float] = {}
+    """Share of the synchronous steps in which each worker was the last one to arrive at the barrier."""
     coverage: float = 1.0
     """Share of the workers' time between their first and last step that the records cover."""
 
@@ -130,12 +144,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         """Steps of the worker that made the fewest."""
         return min((worker.steps for worker in self.workers), default=0)
 
-    def machine_is_full(self, host: HostFacts) -> bool:
-        """Whether the cores of the host's machine were busy, on average; True if that is not known."""
+    def machine_is_saturated(self, host: HostFacts) -> bool:
+        """Whether the cores of the host's machine were used up on average; True if that is not known."""
         if self.machine_cores:
-            used = sum(one.cpu_cores for one in self.hosts) + self.other_cores
-            return used >= FULL * self.machine_cores
-        return not host.cores or host.cpu_cores + host.other_cores >= FULL * host.cores
+            used = sum(each.cpu_cores for each in self.hosts) + self.background_cores
+            return used >= SATURATED * self.machine_cores
+        return not host.cores or host.cpu_cores + host.background_cores >= SATURATED * host.cores
 
     def host(self, name: str) -> HostFacts:
         return next(host for host in self.hosts if host.host == name)

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from paceline.analyze.bottleneck.facts import Facts
-from paceline.analyze.bottleneck.remedies import Asked, remedies
+from paceline.analyze.bottleneck.remedies import Configuration, remedies
 from paceline.analyze.bottleneck.suspects import Suspect, suspects
 from paceline.present.numbers import percent
 from paceline.store.result import Suspect as SecondCause
@@ -15,9 +15,11 @@ MIN_SHARE = 0.25
 MIN_MARGIN = 0.03
 """Two causes whose shares are closer than this cannot be distinguished: repeats of a run differ as much."""
 _MANY_STEPS, _SOME_STEPS = 100, 20
+"""Steps of every worker that are needed for high and for medium confidence."""
 
 
-def judge(facts: Facts, configuration: Asked) -> Verdict:
+def judge(facts: Facts, configuration: Configuration) -> Verdict:
+    """The bottleneck of a run, with evidence and remedies; its cause is `NOT_CLEAR` if none can be named."""
     if not facts.steps or not facts.phases.total:
         return Verdict(cause=NOT_CLEAR, where="", share=0.0, evidence=["no step was recorded"], remedy=[])
     first, *rest = suspects(facts)
@@ -35,6 +37,7 @@ def judge(facts: Facts, configuration: Asked) -> Verdict:
 
 
 def _why_not_clear(facts: Facts, first: Suspect, second: Suspect | None) -> str:
+    """The sentence that says why no bottleneck can be named; empty if the first suspect is the bottleneck."""
     if facts.coverage < 0.5:
         return f"only {percent(facts.coverage)} of the workers' time was recorded"
     if first.share < MIN_SHARE:

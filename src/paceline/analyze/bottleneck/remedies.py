@@ -1,4 +1,4 @@
-"""What to change against a bottleneck: a sentence and the command of the same run with that one change."""
+"""Suggests remedies for a bottleneck: an advice and, if one setting does it, the command with that setting changed."""
 
 import re
 import shlex
@@ -17,14 +17,15 @@ _FLAGS = (
     "size", "examples", "engine", "strategy", "layout", "batch", "eval_every", "checkpoint_every", "hosts", "link",
     "latency", "cpus",
 )  # fmt: skip
+"""Options that have a flag of their own on the command line; the others are given with --set."""
 _SETTINGS = ("lr", "momentum", "threads", "transport", "eval_examples", "trace_every")
-_LARGER = 4
-"""Factor for a larger batch, link rate or CPU share: large enough that its effect exceeds the noise."""
+_FACTOR = 4
+"""Factor for a larger batch, link rate or CPU limit: large enough that its effect exceeds the noise."""
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the run was asked to do."""
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    """The configuration of a run, from which the commands of its remedies are made."""
 
     spec: RunSpec
     layout: str
@@ -34,11 +35,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     evenly_splitting_engines: tuple[str, ...] = ()
     """Engines to suggest for an even split of the parameters over the servers; none if the run's own engine does it."""
     trains: bool = True
-    crowded: bool = False
+    one_machine: bool = False
     """Whether all hosts share one machine."""
 
     @property
-    def words(self) -> list[str]:
+    def host_words(self) -> list[str]:
+        """The layout split into one word per host, such as `pw`: a parameter server and a worker."""
         return self.layout.split()
 
     def command(self, **changes: Any) -> str:
@@ -65,13 +67,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return self.command(strategy=name, layout=self.layout_with(servers))
 
     def layout_with(self, servers: int) -> str:
-        """The layout with the same workers and so many servers, all of them on the first host."""
-        words = [word.replace("p", "") for word in self.words]
+        """The layout with the same workers and this number of servers, all of them on the first host."""
+        words = [word.replace("p", "") for word in self.host_words]
         return " ".join(word for word in ["p" * servers + words[0], *words[1:]] if word)
 
 
-def asked_of(header: RunHeader) -> Asked:
-    return Asked(
+def configuration_of(header: RunHeader) -> Configuration:
+    """The configuration of the run that has this header."""
+    return Configuration(
         spec=header.spec,
         layout=header.layout,
         strategy=header.strategy,
@@ -80,156 +83,167 @@ def asked_of(header: RunHeader) -> Asked:
         if header.engine.splits_parameters_evenly
         else header.engine.evenly_splitting_engines,
         trains=header.trains,
-        crowded=header.host_kind.shares_one_machine,
+        one_machine=header.host_kind.shares_one_machine,
     )
 
 
-def remedies(suspect: Suspect, asked: Asked) -> list[str]:
-    """Most promising first; each is an advice and, where one setting does it, the command."""
-    return [f"{advice}; command: {command}" if command else advice for advice, command in _of(suspect, asked)]
+def remedies(suspect: Suspect, configuration: Configuration) -> list[str]:
+    """The remedies for a bottleneck, the most promising first."""
+    pairs = _advice(suspect, configuration)
+    return [f"{advice}; command: {command}" if command else advice for advice, command in pairs]
 
 
-def _of(suspect: Suspect, asked: Asked) -> Iterator[tuple[str, str]]:
+def _advice(suspect: Suspect, configuration: Configuration) -> Iterator[tuple[str, str]]:
+    """Pairs of an advice and its command; the command is empty if no single setting does it."""
     match suspect.cause:
         case "compute":
-            if suspect.because == "quota":
-                yield _more_cpus(asked)
-            yield from _one_more_worker(asked)
-            if asked.crowded:
+            if suspect.reason == "cpu_limit":
+                yield _raise_cpu_limit(configuration)
+            yield from _add_worker(configuration)
+            if configuration.one_machine:
                 yield "use more or faster cores: communication is not the bottleneck", ""
         case "network":
-            yield from _less_to_send(asked)
-            link = asked.spec.link
-            yield "use a faster link", asked.command(link=_times(link)) if link else ""
+            yield from _reduce_traffic(configuration)
+            link = configuration.spec.link
+            yield "use a faster link", configuration.command(link=_multiply_numbers(link)) if link else ""
         case "server":
-            if suspect.because == "quota":
-                yield _more_cpus(asked)
-            yield "distribute the parameters over more servers", asked.command(layout=_a_server_each(asked))
-            yield from _larger_batch(asked)
+            if suspect.reason == "cpu_limit":
+                yield _raise_cpu_limit(configuration)
+            yield (
+                "distribute the parameters over more servers",
+                configuration.command(layout=_layout_with_server_per_host(configuration)),
+            )
+            yield from _larger_batch(configuration)
         case "straggler":
-            if suspect.because == "quota":
-                yield _even_cpus(asked)
-            yield from _no_waiting(asked)
+            if suspect.reason == "cpu_limit":
+                yield _equal_cpu_limits(configuration)
+            yield from _avoid_waiting(configuration)
         case "barrier":
-            yield from _no_waiting(asked)
-            yield from _larger_batch(asked)
+            yield from _avoid_waiting(configuration)
+            yield from _larger_batch(configuration)
         case "imbalance":
-            yield from _balance(suspect, asked)
+            yield from _balance_load(suspect, configuration)
         case "input":
             yield "speed up data loading, or prefetch batches in a separate thread", ""
         case "overhead":
-            yield from _larger_batch(asked)
+            yield from _larger_batch(configuration)
         case "contention":
-            yield from _less_crowded(suspect, asked)
+            yield from _reduce_contention(suspect, configuration)
         case "startup":
-            yield "train longer, so that startup is a small part of the total time", asked.command(stop=_longer(asked))
+            yield (
+                "train longer, so that startup is a small part of the total time",
+                configuration.command(stop=_longer_stop_rules(configuration)),
+            )
         case "evaluation":
-            every = (asked.spec.eval_every or 100) * 10
-            yield "evaluate less often", asked.command(eval_every=every)
+            eval_every = (configuration.spec.eval_every or 100) * 10
+            yield "evaluate less often", configuration.command(eval_every=eval_every)
         case "checkpoint":
-            rarer = _ten_times(asked.spec.checkpoint_every or "100")
-            yield "write checkpoints less often", asked.command(checkpoint_every=rarer)
+            checkpoint_every = _longer_interval(configuration.spec.checkpoint_every or "100")
+            yield "write checkpoints less often", configuration.command(checkpoint_every=checkpoint_every)
 
 
-def _less_to_send(asked: Asked) -> Iterator[tuple[str, str]]:
-    spec = asked.spec
-    if not asked.trains:
-        yield "place the blocks that are multiplied on the same host", asked.command(size="colocated")
+def _reduce_traffic(configuration: Configuration) -> Iterator[tuple[str, str]]:
+    spec = configuration.spec
+    if not configuration.trains:
+        yield "place the blocks that are multiplied on the same host", configuration.command(size="colocated")
     elif spec.workload == "sparse-logreg" and spec.size == "dense":
-        yield "transfer only the weights that a batch uses", asked.command(size="sparse")
-    elif asked.strategy.has_servers and asked.layout.count("p") < len(asked.words):
+        yield "transfer only the weights that a batch uses", configuration.command(size="sparse")
+    elif configuration.strategy.has_servers and configuration.layout.count("p") < len(configuration.host_words):
         advice = "run a parameter server on every host, to spread the traffic over all links"
-        yield advice, asked.command(layout=_a_server_each(asked))
-    if asked.trains:
-        yield from _larger_batch(asked)
+        yield advice, configuration.command(layout=_layout_with_server_per_host(configuration))
+    if configuration.trains:
+        yield from _larger_batch(configuration)
 
 
-def _larger_batch(asked: Asked) -> Iterator[tuple[str, str]]:
-    if asked.trains:
-        batch = asked.spec.batch * _LARGER
-        yield "use a larger batch: less communication per example", asked.command(batch=batch)
+def _larger_batch(configuration: Configuration) -> Iterator[tuple[str, str]]:
+    if configuration.trains:
+        batch = configuration.spec.batch * _FACTOR
+        yield "use a larger batch: less communication per example", configuration.command(batch=batch)
     else:
         yield "use larger blocks: fewer transfers", ""
 
 
-def _no_waiting(asked: Asked) -> Iterator[tuple[str, str]]:
-    if not asked.trains:
+def _avoid_waiting(configuration: Configuration) -> Iterator[tuple[str, str]]:
+    if not configuration.trains:
         yield "give every host the same amount of work", ""
-    elif command := asked.with_strategy(asked.strategy.asynchronous_counterpart):
+    elif command := configuration.with_strategy(configuration.strategy.asynchronous_counterpart):
         yield "try asynchronous updates", command
 
 
-def _balance(suspect: Suspect, asked: Asked) -> Iterator[tuple[str, str]]:
-    if suspect.because == "servers":
-        for engine in asked.evenly_splitting_engines[:1]:
+def _balance_load(suspect: Suspect, configuration: Configuration) -> Iterator[tuple[str, str]]:
+    if suspect.reason == "uneven_servers":
+        for engine in configuration.evenly_splitting_engines[:1]:
             advice = f"use engine {engine}, which splits the parameters evenly over the servers"
-            yield advice, asked.command(engine=engine)
-        yield "use one parameter server", asked.command(layout=asked.layout_with(servers=1))
+            yield advice, configuration.command(engine=engine)
+        yield "use one parameter server", configuration.command(layout=configuration.layout_with(servers=1))
         return
-    if suspect.because == "quota":
-        yield _even_cpus(asked)
-    if suspect.because in ("contention", "exchange"):
-        words = [word.replace("p", "") for word in asked.words]
+    if suspect.reason == "cpu_limit":
+        yield _equal_cpu_limits(configuration)
+    if suspect.reason in ("contention", "exchange"):
+        words = [word.replace("p", "") for word in configuration.host_words]
         layout = " ".join(["p", *(word for word in words if word)])
-        yield "put the parameter server on a separate host", asked.command(layout=layout)
-    if command := asked.with_strategy(asked.strategy.synchronous_counterpart):
+        yield "put the parameter server on a separate host", configuration.command(layout=layout)
+    if command := configuration.with_strategy(configuration.strategy.synchronous_counterpart):
         yield "try synchronous updates, in which every worker has the same share", command
 
 
-def _less_crowded(suspect: Suspect, asked: Asked) -> Iterator[tuple[str, str]]:
-    if suspect.because == "others":
+def _reduce_contention(suspect: Suspect, configuration: Configuration) -> Iterator[tuple[str, str]]:
+    if suspect.reason == "background_load":
         yield "stop the other programs on this machine, or run again when it is idle", ""
         return
-    if asked.layout.count("w") > 1:
-        yield "use fewer workers on these cores", asked.command(layout=_one_worker_less(asked))
-    if not suspect.where.startswith("the machine") and any(len(word) > 1 for word in asked.words):
-        layout = " ".join(letter for word in asked.words for letter in word)
-        yield "put each task on a separate host", asked.command(layout=layout)
+    if configuration.layout.count("w") > 1:
+        yield (
+            "use fewer workers on these cores",
+            configuration.command(layout=_layout_without_last_worker(configuration)),
+        )
+    if not suspect.where.startswith("the machine") and any(len(word) > 1 for word in configuration.host_words):
+        layout = " ".join(letter for word in configuration.host_words for letter in word)
+        yield "put each task on a separate host", configuration.command(layout=layout)
     yield "use more cores", ""
 
 
-def _one_more_worker(asked: Asked) -> Iterator[tuple[str, str]]:
-    if not asked.strategy.single_worker:
-        yield "add a worker", asked.command(layout=f"{asked.layout} w")
-    elif several := asked.alternatives.get(asked.strategy.multi_worker_counterpart or ""):
-        layout = "pw w" if several.has_servers else "w w"
-        yield "split the work between two workers", asked.command(strategy=several.name, layout=layout)
+def _add_worker(configuration: Configuration) -> Iterator[tuple[str, str]]:
+    if not configuration.strategy.single_worker:
+        yield "add a worker", configuration.command(layout=f"{configuration.layout} w")
+    elif multi_worker := configuration.alternatives.get(configuration.strategy.multi_worker_counterpart or ""):
+        layout = "pw w" if multi_worker.has_servers else "w w"
+        yield "split the work between two workers", configuration.command(strategy=multi_worker.name, layout=layout)
 
 
-def _more_cpus(asked: Asked) -> tuple[str, str]:
-    return "allow the hosts more cores", asked.command(cpus=_times(str(asked.spec.cpus)))
+def _raise_cpu_limit(configuration: Configuration) -> tuple[str, str]:
+    return "allow the hosts more cores", configuration.command(cpus=_multiply_numbers(str(configuration.spec.cpus)))
 
 
-def _even_cpus(asked: Asked) -> tuple[str, str]:
-    shares = [word for word in str(asked.spec.cpus).split() if word != "-"]
-    best = max(shares, key=float, default="1")
-    return "allow every host the same number of cores", asked.command(cpus=best)
+def _equal_cpu_limits(configuration: Configuration) -> tuple[str, str]:
+    limits = [limit for limit in str(configuration.spec.cpus).split() if limit != "-"]
+    highest = max(limits, key=float, default="1")
+    return "allow every host the same number of cores", configuration.command(cpus=highest)
 
 
-def _a_server_each(asked: Asked) -> str:
-    return " ".join(word if "p" in word else f"p{word}" for word in asked.words)
+def _layout_with_server_per_host(configuration: Configuration) -> str:
+    return " ".join(word if "p" in word else f"p{word}" for word in configuration.host_words)
 
 
-def _one_worker_less(asked: Asked) -> str:
-    kept = asked.layout[::-1].replace("w", "", 1)[::-1]
-    return " ".join(kept.split())
+def _layout_without_last_worker(configuration: Configuration) -> str:
+    before, _, after = configuration.layout.rpartition("w")
+    return " ".join((before + after).split())
 
 
-def _longer(asked: Asked) -> list[str]:
+def _longer_stop_rules(configuration: Configuration) -> list[str]:
     """The stop rules with steps, epochs and seconds multiplied by ten."""
     longer = []
-    for rule in asked.spec.stop:
+    for rule in configuration.spec.stop:
         kind, _, number = str(rule).partition("=")
         longer.append(f"{kind}={float(number) * 10:g}" if kind in ("steps", "epochs", "seconds") else str(rule))
     return longer
 
 
-def _times(quantities: str) -> str:
-    """Multiplies every number by 4: `100mbit -` -> `400mbit -`."""
-    return _NUMBER.sub(lambda found: f"{float(found[0]) * _LARGER:g}", quantities)
+def _multiply_numbers(quantities: str) -> str:
+    """The text with every number multiplied by `_FACTOR`: `100mbit -` becomes `400mbit -`."""
+    return _NUMBER.sub(lambda number: f"{float(number[0]) * _FACTOR:g}", quantities)
 
 
-def _ten_times(every: str) -> str:
-    """`500` -> `5000`, `30s` -> `300s`."""
-    interval = Interval.parse(every)
+def _longer_interval(interval_text: str) -> str:
+    """An interval ten times as long: `500` becomes `5000`, `30s` becomes `300s`."""
+    interval = Interval.parse(interval_text)
     return f"{10 * interval.value:g}{'s' if interval.unit == 'seconds' else ''}"

@@ -1,6 +1,10 @@
-"""Candidates for the bottleneck: one function per cause computes its share of the workers' time, with evidence."""
+"""Lists the candidates for the bottleneck of a run, each with its share of the workers' time and its evidence.
 
-from collections.abc import Iterator
+Every cause has one function that takes the facts and the time account and yields its suspects. To add a cause, write
+such a function and add it to the tuple `CAUSES`; `remedies.py` holds the advice for each cause.
+"""
+
+from collections.abc import Callable, Iterator
 from statistics import mean, median
 
 import msgspec
@@ -8,261 +12,269 @@ import msgspec
 from paceline.analyze.bottleneck.facts import Facts, Phases, ServerFacts, WorkerFacts
 from paceline.analyze.bottleneck.time_account import (
     TimeAccount,
-    busiest,
-    fullest,
-    is_its_own_limit,
+    busiest_link,
+    busiest_server,
+    count_throttled_time_as_compute,
+    is_throttled,
     time_account,
-    with_own_limits,
 )
 from paceline.present.numbers import count, milliseconds, percent
 
-STANDS_OUT = 1.25
+STRAGGLER_FACTOR = 1.25
 """A straggler's step takes this many times as long as the others'. Equal workers on a busy machine differ by 20 %."""
-UNEQUAL = 1.5
+OVERLOAD_FACTOR = 1.5
 """A worker or server is overloaded if it makes this many times its even share of the updates or of the work."""
-EXPLAINS = 0.5
+SLOWS_EXCHANGE = 0.5
 """A link or server that is busy for this share of the time explains slow pulls and pushes."""
-_DIRECTIONS = {"out of": "outbound", "into": "inbound"}
-"""By the direction of `LinkFacts`."""
 FEW_STEPS = 50
 """With fewer steps, startup may be the bottleneck of a run."""
+_NOTICEABLE_WAIT = 0.2
+"""A worker that waits for a CPU core for this share of the time is slow because of that."""
 
 
 class Suspect(msgspec.Struct, frozen=True, kw_only=True):
+    """A candidate for the bottleneck."""
+
     cause: str
     where: str
     share: float
+    """Share of the workers' time; for `startup`, share of the run's total time."""
     evidence: tuple[str, ...] = ()
-    because: str = ""
-    """Why, where the remedy depends on it: `quota`, `others`, `servers`, `contention`, `exchange`, `messages`."""
+    reason: str = ""
+    """What leads to the cause, if the remedy depends on it: `cpu_limit`, `background_load`, `uneven_servers`,
+    `contention`, `exchange`, `messages` or the phase in which a slow worker loses its time."""
 
 
 def suspects(facts: Facts) -> list[Suspect]:
     """All candidates with a share above 0, the largest share first."""
-    straggler = _straggler(facts)
-    imbalance = _uneven_workers(facts)
-    shares = time_account(facts, wait_for_one=_wait_for(facts, straggler))
-    # Time that one slow worker needs beyond the others is blamed on that worker, not on the phase it is slow in.
-    excused = max((one.share for one in (straggler, imbalance) if one), default=0.0)
-    shares = msgspec.structs.replace(
-        shares,
-        **{name: getattr(shares, name) * (1 - excused) for name in ("data", "compute", "framework", "messages")},
-    )
-    found = [
-        *(one for one in (straggler, imbalance, _startup(facts)) if one),
-        *_exchange(facts, shares),
-        _compute(facts, shares),
-        _contention(facts, shares),
-        _overhead(facts, shares),
-        _barrier(facts, shares),
-        *_outside_steps(facts, shares),
-    ]
+    account = _account_without_slow_worker(facts)
+    candidates = [suspect for find in CAUSES for suspect in find(facts, account) if suspect.share > 0]
     # If startup took longer than training, it comes first: the shares within steps matter less.
-    return sorted((one for one in found if one.share > 0), key=lambda one: (one.cause != "startup", -one.share))
+    return sorted(candidates, key=lambda suspect: (suspect.cause != "startup", -suspect.share))
+
+
+def _account_without_slow_worker(facts: Facts) -> TimeAccount:
+    """The time account without the time that one slow worker needs beyond the others.
+
+    That time is attributed to the worker, not to the phase in which the worker is slow.
+    """
+    slow = _slow_worker(facts)
+    if slow is None:
+        return time_account(facts)
+    wait = facts.phases.wait / (facts.phases.total or 1.0)
+    account = time_account(facts, wait_for_straggler=min(slow.share, wait) if facts.synchronous else 0.0)
+    phases = ("data", "compute", "framework", "messages")
+    return msgspec.structs.replace(account, **{name: getattr(account, name) * (1 - slow.share) for name in phases})
+
+
+def _find_slow_worker(facts: Facts, _account: TimeAccount) -> Iterator[Suspect]:
+    if slow := _slow_worker(facts):
+        yield slow
+
+
+def _slow_worker(facts: Facts) -> Suspect | None:
+    """The straggler of a synchronous run, or the imbalance between the workers of an asynchronous one."""
+    if len(facts.workers) < 2:
+        return None
+    return _straggler(facts) if facts.synchronous else _uneven_workers(facts)
 
 
 def _straggler(facts: Facts) -> Suspect | None:
-    if not facts.synchronous or len(facts.workers) < 2:
+    step_s = {worker.task: worker.phases.step_work / max(1, worker.steps) for worker in facts.workers}
+    slowest = max(facts.workers, key=lambda worker: step_s[worker.task])
+    slowest_s = step_s[slowest.task]
+    others_s = median(step_s[worker.task] for worker in facts.workers if worker is not slowest)
+    last = facts.last_at_barrier.get(slowest.task)
+    phase = _slow_phase(facts, slowest)
+    if slowest_s < STRAGGLER_FACTOR * others_s or (last is not None and last < 0.5) or _is_explained(facts, phase):
         return None
-    own = {worker.task: worker.phases.own / max(1, worker.steps) for worker in facts.workers}
-    slowest = max(facts.workers, key=lambda worker: own[worker.task])
-    others = median(own[worker.task] for worker in facts.workers if worker is not slowest)
-    mine, last = own[slowest.task], facts.last.get(slowest.task)
-    phase = _phase_lost(facts, slowest)
-    if mine < STANDS_OUT * others or (last is not None and last < 0.5) or _explained(facts, phase):
-        return None
-    whole = mine + (slowest.phases.wait + slowest.phases.eval) / max(1, slowest.steps)
-    because, why = _why_slow(facts, slowest, phase)
+    total_s = slowest_s + (slowest.phases.wait + slowest.phases.eval) / max(1, slowest.steps)
+    reason, explanation = _why_slow(facts, slowest, phase)
     return Suspect(
         cause="straggler",
         where=f"{slowest.task} on {slowest.host}",
-        share=(mine - others) / whole,
+        share=(slowest_s - others_s) / total_s,
         evidence=(
-            f"a step takes {milliseconds(mine)} on {slowest.task}, {milliseconds(others)} on the others "
-            f"({mine / max(others, 1e-9):.1f}×)",
+            f"a step takes {milliseconds(slowest_s)} on {slowest.task}, {milliseconds(others_s)} on the others "
+            f"({slowest_s / max(others_s, 1e-9):.1f}×)",
             *([f"{slowest.task} was the last worker in {percent(last)} of the steps"] if last is not None else []),
-            why,
+            explanation,
         ),
-        because=because,
+        reason=reason,
     )
 
 
 def _uneven_workers(facts: Facts) -> Suspect | None:
-    if facts.synchronous or len(facts.workers) < 2:
-        return None
     most = max(facts.workers, key=lambda worker: worker.steps)
     least = min(facts.workers, key=lambda worker: worker.steps)
-    fair = mean(worker.steps for worker in facts.workers)
-    if not fair or most.steps < UNEQUAL * fair:
+    even = mean(worker.steps for worker in facts.workers)
+    if not even or most.steps < OVERLOAD_FACTOR * even:
         return None
-    made = sum(worker.steps for worker in facts.workers)
-    because, why = _why_slow(facts, least, _phase_lost(facts, least))
+    steps = sum(worker.steps for worker in facts.workers)
+    reason, explanation = _why_slow(facts, least, _slow_phase(facts, least))
     return Suspect(
         cause="imbalance",
         where=f"{most.task} on {most.host}",
-        share=1 - fair / most.steps,
+        share=1 - even / most.steps,
         evidence=(
-            f"{most.task} made {percent(most.steps / made)} of the updates; an even share is "
+            f"{most.task} made {percent(most.steps / steps)} of the updates; an even share is "
             f"{percent(1 / len(facts.workers))}",
-            f"{least.task} on {least.host} made {percent(least.steps / made)}",
-            why,
+            f"{least.task} on {least.host} made {percent(least.steps / steps)}",
+            explanation,
         ),
-        because=because,
+        reason=reason,
     )
 
 
-def _startup(facts: Facts) -> Suspect | None:
-    if facts.steps >= FEW_STEPS or facts.startup_s <= 2 * facts.seconds:
-        return None
-    return Suspect(
-        cause="startup",
-        where="the whole run",
-        share=facts.startup_s / max(facts.total_s, facts.startup_s, 1e-9),
-        evidence=(
-            f"startup (until every worker's first step) took {facts.startup_s:.1f} s, training {facts.seconds:.2f} s",
-            f"the worker with the fewest steps made {facts.steps}",
-        ),
-    )
-
-
-def _exchange(facts: Facts, shares: TimeAccount) -> Iterator[Suspect]:
-    if shares.link:
-        link = shares.link
-        yield _blame_servers(
-            facts,
-            Suspect(
-                cause="network",
-                where=f"{link.host}, {_DIRECTIONS[link.way]} link",
-                share=shares.by_link,
-                evidence=(
-                    f"the {_DIRECTIONS[link.way]} link of {link.host} carried {link.mb_s:.2f} of "
-                    f"{link.capacity_mb_s:.2f} MB/s: {percent(link.full)} of its capacity ({link.known_from})",
-                    _phase_evidence(facts),
-                ),
+def _startup(facts: Facts, _account: TimeAccount) -> Iterator[Suspect]:
+    if facts.steps < FEW_STEPS and facts.startup_s > 2 * facts.seconds:
+        yield Suspect(
+            cause="startup",
+            where="the whole run",
+            share=facts.startup_s / max(facts.total_s, facts.startup_s, 1e-9),
+            evidence=(
+                f"startup (until every worker's first step) took {facts.startup_s:.1f} s, "
+                f"training {facts.seconds:.2f} s",
+                f"the worker with the fewest steps made {facts.steps}",
             ),
-            _holds_most(facts, link.host),
-        )
-    if shares.server:
-        server = shares.server
-        yield _blame_servers(
-            facts,
-            Suspect(
-                cause="server",
-                where=f"{server.task} on {server.host}",
-                share=shares.by_server,
-                evidence=(
-                    f"{server.task} was busy {percent(server.busy)} of the time, with {server.use.cpu_cores:.2f} cores",
-                    *_quota(facts, server.host),
-                    _phase_evidence(facts),
-                ),
-                because="quota" if facts.host(server.host).is_full else "",
-            ),
-            _uneven_servers(facts),
         )
 
 
-def _blame_servers(facts: Facts, suspect: Suspect, uneven: bool) -> Suspect:
-    """If the servers are unevenly loaded, the same share with `imbalance` as its cause."""
-    if not uneven:
-        return suspect
-    server = max(facts.servers, key=lambda one: (one.busy, sum(one.holds.values())))
-    largest = max(server.holds, key=lambda name: server.holds[name], default="?")
-    loads = ", ".join(f"{one.task} {percent(one.busy)}" for one in facts.servers)
+def _network(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
+    if link := account.link:
+        suspect = Suspect(
+            cause="network",
+            where=f"{link.host}, {link.direction} link",
+            share=account.explained_by_link,
+            evidence=(
+                f"the {link.direction} link of {link.host} carried {link.mb_s:.2f} of "
+                f"{link.capacity_mb_s:.2f} MB/s: {percent(link.utilization)} of its capacity ({link.known_from})",
+                _phase_evidence(facts),
+            ),
+        )
+        yield _uneven_server(facts, suspect) if _stores_most(facts, link.host) else suspect
+
+
+def _server(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
+    if server := account.server:
+        suspect = Suspect(
+            cause="server",
+            where=f"{server.task} on {server.host}",
+            share=account.explained_by_server,
+            evidence=(
+                f"{server.task} was busy {percent(server.busy)} of the time, with {server.use.cpu_cores:.2f} cores",
+                *_cpu_limit_evidence(facts, server.host),
+                _phase_evidence(facts),
+            ),
+            reason="cpu_limit" if facts.host(server.host).cpu_limit_reached else "",
+        )
+        yield _uneven_server(facts, suspect) if _are_servers_uneven(facts) else suspect
+
+
+def _uneven_server(facts: Facts, suspect: Suspect) -> Suspect:
+    """The suspect that replaces a busy link or server if uneven parameter servers cause its load."""
+    server = max(facts.servers, key=lambda server: (server.busy, sum(server.parameter_sizes.values())))
+    largest = max(server.parameter_sizes, key=lambda name: server.parameter_sizes[name], default="?")
+    loads = ", ".join(f"{server.task} {percent(server.busy)}" for server in facts.servers)
     return Suspect(
         cause="imbalance",
         where=f"{server.task} on {server.host}",
         share=suspect.share,
         evidence=(
             f"the parameter servers are unevenly busy: {loads}",
-            f"{server.task} stores most of parameter {largest} ({server.holds.get(largest, 0):,} values)",
+            f"{server.task} stores most of parameter {largest} ({server.parameter_sizes.get(largest, 0):,} values)",
             *suspect.evidence,
         ),
-        because="servers",
+        reason="uneven_servers",
     )
 
 
-def _uneven_servers(facts: Facts) -> bool:
+def _are_servers_uneven(facts: Facts) -> bool:
     if len(facts.servers) < 2:
         return False
     loads = [server.busy for server in facts.servers]
-    return max(loads) >= UNEQUAL * mean(loads)
+    return max(loads) >= OVERLOAD_FACTOR * mean(loads)
 
 
-def _holds_most(facts: Facts, host: str) -> bool:
-    """Whether the servers of this host store so many of the parameters that its link must be the fullest."""
-    held = [sum(server.holds.values()) for server in facts.servers]
-    here = [sum(server.holds.values()) for server in facts.servers if server.host == host]
-    return len(held) > 1 and bool(here) and max(here) >= UNEQUAL * mean(held)
+def _stores_most(facts: Facts, host: str) -> bool:
+    """Whether a server of this host stores so many of the parameters that the host's link must be the busiest."""
+    sizes = [(server.host, sum(server.parameter_sizes.values())) for server in facts.servers]
+    host_sizes = [size for server_host, size in sizes if server_host == host]
+    return len(sizes) > 1 and bool(host_sizes) and max(host_sizes) >= OVERLOAD_FACTOR * mean(size for _, size in sizes)
 
 
-def _compute(facts: Facts, shares: TimeAccount) -> Suspect:
-    limited = with_own_limits(facts)
-    worker = max(limited.workers, key=lambda one: one.phases.compute)
+def _compute(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
+    with_throttled = count_throttled_time_as_compute(facts)
+    worker = max(with_throttled.workers, key=lambda worker: worker.phases.compute)
     total = facts.phases.total or 1
-    held_up = (limited.phases.compute - facts.phases.compute) / total
-    cores = ", ".join(f"{one.task} {one.use.cpu_cores:.2f}/{one.threads}" for one in facts.workers[:4])
-    return Suspect(
+    throttled = (with_throttled.phases.compute - facts.phases.compute) / total
+    cores = ", ".join(f"{worker.task} {worker.use.cpu_cores:.2f}/{worker.threads}" for worker in facts.workers[:4])
+    yield Suspect(
         cause="compute",
         where=f"{worker.task} on {worker.host}",
-        share=shares.compute,
+        share=account.compute,
         evidence=(
             f"the workers spent {percent(facts.phases.compute / total)} of their time computing"
-            + (f" and {percent(held_up)} on other work slowed down by the CPU limit" if held_up >= 0.01 else ""),
+            + (f" and {percent(throttled)} on other work slowed down by the CPU limit" if throttled >= 0.01 else ""),
             f"cores used / threads: {cores}",
-            *_quota(facts, worker.host),
+            *_cpu_limit_evidence(facts, worker.host),
         ),
-        because="quota" if is_its_own_limit(facts.host(worker.host)) else "",
+        reason="cpu_limit" if is_throttled(facts.host(worker.host)) else "",
     )
 
 
-def _contention(facts: Facts, shares: TimeAccount) -> Suspect:
-    full = [host for host in facts.hosts if len(host.tasks) > 1 and host.is_full]
+def _contention(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
+    saturated = [host for host in facts.hosts if len(host.tasks) > 1 and host.cpu_limit_reached]
     tasks: list[WorkerFacts | ServerFacts] = [*facts.workers, *facts.servers]
-    worst = max(tasks, key=lambda task: task.use.starved)
-    if full:
-        host = max(full, key=lambda one: len(one.tasks))
+    used_cores = sum(task.use.cpu_cores for task in tasks)
+    if saturated:
+        host = max(saturated, key=lambda host: len(host.tasks))
         where = f"{host.host} ({', '.join(host.tasks)})"
-        used = f"the tasks of {host.host} used {host.cpu_cores:.2f} of the {host.cpus:g} cores allowed"
+        (use,) = _cpu_limit_evidence(facts, host.host)
     else:
         cores = facts.machine_cores
-        where = f"the machine's {count(cores, 'core')}" if cores else worst.host
-        used = f"{len(tasks)} tasks used {sum(task.use.cpu_cores for task in tasks):.2f} cores"
-        used += f"; background load: {facts.other_cores:.2f} cores" if facts.other_cores >= 0.1 else ""
-    waits = ", ".join(f"{task.task} {percent(task.use.starved)}" for task in tasks[:6])
-    return Suspect(
+        longest_waiting = max(tasks, key=lambda task: task.use.waiting_for_core)
+        where = f"the machine's {count(cores, 'core')}" if cores else longest_waiting.host
+        use = f"{len(tasks)} tasks used {used_cores:.2f} cores"
+        use += f"; background load: {facts.background_cores:.2f} cores" if facts.background_cores >= 0.1 else ""
+    waits = ", ".join(f"{task.task} {percent(task.use.waiting_for_core)}" for task in tasks[:6])
+    yield Suspect(
         cause="contention",
         where=where,
-        share=shares.starved,
-        evidence=(f"waiting for a CPU core: {waits} of the time", used),
-        because="others" if facts.other_cores >= max(0.5, sum(task.use.cpu_cores for task in tasks)) else "",
+        share=account.waiting_for_core,
+        evidence=(f"waiting for a CPU core: {waits} of the time", use),
+        reason="background_load" if facts.background_cores >= max(0.5, used_cores) else "",
     )
 
 
-def _overhead(facts: Facts, shares: TimeAccount) -> Suspect:
-    worker = max(facts.workers, key=lambda one: one.phases.own)
-    steps = max(1, sum(one.steps for one in facts.workers))
+def _overhead(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
+    worker = max(facts.workers, key=lambda worker: worker.phases.step_work)
+    steps = max(1, sum(worker.steps for worker in facts.workers))
     evidence = [f"a step takes {milliseconds(facts.phases.total / steps)}"]
     if facts.arithmetic_s is not None:
         arithmetic = milliseconds(facts.arithmetic_s)
         evidence.append(f"its arithmetic needs {arithmetic} at the measured matrix-multiplication speed")
-    if shares.messages > 0.05:
-        evidence.append(f"messages take {percent(shares.messages)} of the time although no link or server is saturated")
-    return Suspect(
+    if account.messages > 0.05:
+        messages = percent(account.messages)
+        evidence.append(f"messages take {messages} of the time although no link or server is saturated")
+    yield Suspect(
         cause="overhead",
         where=f"{worker.task} on {worker.host}",
-        share=shares.framework,
+        share=account.framework,
         evidence=tuple(evidence),
-        because="messages" if shares.messages > shares.framework / 2 else "",
+        reason="messages" if account.messages > account.framework / 2 else "",
     )
 
 
-def _barrier(facts: Facts, shares: TimeAccount) -> Suspect:
-    last = ", ".join(f"{task} {percent(share)}" for task, share in facts.last.items())
-    waits = ", ".join(f"{one.task} {percent(one.phases.wait / (one.phases.total or 1))}" for one in facts.workers[:6])
-    return Suspect(
+def _barrier(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
+    last = ", ".join(f"{task} {percent(share)}" for task, share in facts.last_at_barrier.items())
+    waits = ", ".join(
+        f"{worker.task} {percent(worker.phases.wait / (worker.phases.total or 1))}" for worker in facts.workers[:6]
+    )
+    yield Suspect(
         cause="barrier",
         where="all workers",
-        share=shares.wait,
+        share=account.wait,
         evidence=(
             f"waiting for other workers: {waits} of the time",
             *([f"last worker to finish a step: {last} of the steps"] if last else []),
@@ -270,67 +282,85 @@ def _barrier(facts: Facts, shares: TimeAccount) -> Suspect:
     )
 
 
-def _outside_steps(facts: Facts, shares: TimeAccount) -> Iterator[Suspect]:
-    """Data loading, evaluation and checkpoints."""
-    for cause, phase, share in (
-        ("input", "data", shares.data),
-        ("evaluation", "eval", shares.eval),
-        ("checkpoint", "checkpoint", shares.checkpoint),
-    ):
-        worker = max(facts.workers, key=lambda one, phase=phase: getattr(one.phases, phase))  # type: ignore[misc]
-        per_step = getattr(worker.phases, phase) / max(1, worker.steps)
-        whole = worker.phases.total / max(1, worker.steps)
-        yield Suspect(
-            cause=cause,
-            where=f"{worker.task} on {worker.host}",
-            share=share,
-            evidence=(
-                f"{cause} takes {milliseconds(per_step)} of the {milliseconds(whole)} per step on {worker.task}",
-            ),
-        )
+def _input(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
+    yield _phase_suspect(facts, "input", "data", account.data)
 
 
-def _wait_for(facts: Facts, straggler: Suspect | None) -> float:
-    """The share of all workers' time that is spent waiting for the straggler."""
-    if straggler is None:
-        return 0.0
-    return min(straggler.share, facts.phases.wait / (facts.phases.total or 1.0))
+def _evaluation(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
+    yield _phase_suspect(facts, "evaluation", "eval", account.eval)
 
 
-def _explained(facts: Facts, phase: str) -> bool:
+def _checkpoint(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
+    yield _phase_suspect(facts, "checkpoint", "checkpoint", account.checkpoint)
+
+
+CAUSES: tuple[Callable[[Facts, TimeAccount], Iterator[Suspect]], ...] = (
+    _find_slow_worker,
+    _startup,
+    _network,
+    _server,
+    _compute,
+    _contention,
+    _overhead,
+    _barrier,
+    _input,
+    _evaluation,
+    _checkpoint,
+)
+"""One function per cause. Of two suspects with the same share, the one whose function comes first is ranked first."""
+
+
+def _phase_suspect(facts: Facts, cause: str, phase: str, share: float) -> Suspect:
+    """A cause that is one phase, located at the worker that spends the most time in this phase."""
+    worker = max(facts.workers, key=lambda worker: float(getattr(worker.phases, phase)))
+    phase_s = getattr(worker.phases, phase) / max(1, worker.steps)
+    step_s = worker.phases.total / max(1, worker.steps)
+    return Suspect(
+        cause=cause,
+        where=f"{worker.task} on {worker.host}",
+        share=share,
+        evidence=(f"{cause} takes {milliseconds(phase_s)} of the {milliseconds(step_s)} per step on {worker.task}",),
+    )
+
+
+def _is_explained(facts: Facts, phase: str) -> bool:
     """Whether a busy link or server explains that the worker is slow in this phase."""
-    link, server = fullest(facts), busiest(facts)
-    most = max(link.full if link else 0.0, server.busy if server else 0.0)
-    return phase in ("pull", "push") and most >= EXPLAINS
+    link, server = busiest_link(facts), busiest_server(facts)
+    load = max(link.utilization if link else 0.0, server.busy if server else 0.0)
+    return phase in ("pull", "push") and load >= SLOWS_EXCHANGE
 
 
-def _phase_lost(facts: Facts, worker: WorkerFacts) -> str:
+def _slow_phase(facts: Facts, worker: WorkerFacts) -> str:
     """The phase in which a worker spends the most time per step beyond the mean of the others."""
-    others = [one for one in facts.workers if one is not worker]
+    others = [other for other in facts.workers if other is not worker]
 
-    def beyond(phase: str) -> float:
-        mine = getattr(worker.phases, phase) / max(1, worker.steps)
-        return float(mine - mean(getattr(one.phases, phase) / max(1, one.steps) for one in others))
+    def phase_s(worker: WorkerFacts, phase: str) -> float:
+        return float(getattr(worker.phases, phase)) / max(1, worker.steps)
 
-    return max(("data", "pull", "compute", "push", "other"), key=beyond)
+    def excess_s(phase: str) -> float:
+        return phase_s(worker, phase) - mean(phase_s(other, phase) for other in others)
+
+    return max(("data", "pull", "compute", "push", "other"), key=excess_s)
 
 
 def _why_slow(facts: Facts, worker: WorkerFacts, phase: str) -> tuple[str, str]:
-    host = facts.host(worker.host)
-    if host.is_full:
-        return "quota", _quota(facts, worker.host)[0]
-    if worker.use.starved >= 0.2:
-        return "contention", f"{worker.task} waited for a CPU core {percent(worker.use.starved)} of the time"
+    """The reason why a worker is slower than the others, and a sentence that explains it."""
+    if facts.host(worker.host).cpu_limit_reached:
+        return "cpu_limit", _cpu_limit_evidence(facts, worker.host)[0]
+    waiting = worker.use.waiting_for_core
+    if waiting >= _NOTICEABLE_WAIT:
+        return "contention", f"{worker.task} waited for a CPU core {percent(waiting)} of the time"
     if phase in ("pull", "push"):
         return "exchange", f"{worker.task} loses most time in {phase}: its connection to the others is slower"
     return phase, f"{worker.task} loses most time in {phase}"
 
 
-def _quota(facts: Facts, host: str) -> list[str]:
-    found = facts.host(host)
-    if found.cpus is None:
+def _cpu_limit_evidence(facts: Facts, host_name: str) -> list[str]:
+    """A sentence about the use of the host's CPU limit; no sentence if the host has no limit."""
+    host = facts.host(host_name)
+    if host.cpus is None:
         return []
-    return [f"the tasks of {host} used {found.cpu_cores:.2f} of the {found.cpus:g} cores allowed"]
+    return [f"the tasks of {host_name} used {host.cpu_cores:.2f} of the {host.cpus:g} cores allowed"]
 
 
 def _phase_evidence(facts: Facts) -> str:

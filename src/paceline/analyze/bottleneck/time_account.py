@@ -6,12 +6,14 @@ from paceline.analyze.bottleneck.facts import Facts, HostFacts, LinkFacts, Serve
 
 ARITHMETIC_FACTOR = 10
 """Compute time up to this multiple of the pure arithmetic (at the measured speed of matrix products) counts as compute;
-what is beyond it is framework overhead. Small models need about 10 times at a batch of 100, large ones 3 or less."""
+the rest is framework overhead. Small models need about 10 times at a batch of 100, large ones 3 or less."""
 
 
 class TimeAccount(msgspec.Struct, frozen=True, kw_only=True):
-    starved: float
-    """Waiting for a CPU core that other tasks or programs used, or for a server that did."""
+    """Shares of the time of all workers, by what the time was spent on."""
+
+    waiting_for_core: float
+    """Workers waited for a CPU core that other tasks or programs used, or for a server that waited for a core."""
     data: float
     compute: float
     framework: float
@@ -21,93 +23,104 @@ class TimeAccount(msgspec.Struct, frozen=True, kw_only=True):
     wait: float
     """Waiting for other workers."""
     link: LinkFacts | None
-    """The link with the highest full; `by_link` is the share of the time that it explains."""
-    by_link: float
+    """The link with the highest utilization."""
+    explained_by_link: float
+    """Exchange and waiting time that the utilization of `link` explains."""
     server: ServerFacts | None
-    """The busiest server; `by_server` is the share of the time that it explains."""
-    by_server: float
+    """The busiest parameter server."""
+    explained_by_server: float
+    """Exchange and waiting time that the load of `server` explains."""
     eval: float
     checkpoint: float
 
 
-def time_account(facts: Facts, *, wait_for_one: float = 0.0) -> TimeAccount:
-    """`wait_for_one`: share of the time that workers waited for one slow worker; no link or server explains it."""
+def time_account(facts: Facts, *, wait_for_straggler: float = 0.0) -> TimeAccount:
+    """The account of a run.
+
+    `wait_for_straggler` is the share of the time that workers waited for one slow worker. It is left out of the
+    account, because no link or server explains it.
+    """
     total = facts.phases.total or 1.0
-    arithmetic = _arithmetic(facts)
-    facts = with_own_limits(facts)
+    arithmetic_share = min(1.0, ARITHMETIC_FACTOR * _arithmetic(facts))
+    facts = count_throttled_time_as_compute(facts)
     shares = [(worker, _waiting_share(facts, worker)) for worker in facts.workers]
-    own_work = {
-        name: sum(getattr(worker.phases, name) * (1 - starved) for worker, starved in shares) / total
+    on_core = {
+        name: sum(getattr(worker.phases, name) * (1 - waiting) for worker, waiting in shares) / total
         for name in ("data", "compute", "other")
     }
-    starved = sum((worker.phases.own - worker.phases.exchange) * share for worker, share in shares) / total
+    work_waiting = sum((worker.phases.step_work - worker.phases.exchange) * share for worker, share in shares) / total
     exchange = facts.phases.exchange / total
-    starved_exchange = sum(worker.phases.exchange * share for worker, share in shares) / total
-    wait = max(0.0, facts.phases.wait / total - wait_for_one)
-    server, link = busiest(facts), fullest(facts)
-    # A full link or server is considered first: more cores would not make it less full.
+    wait = max(0.0, facts.phases.wait / total - wait_for_straggler)
+    server, link = busiest_server(facts), busiest_link(facts)
+    # A saturated link or server is considered first: more cores would not reduce its load.
     by_link, by_server = _explained_by_link_and_server(facts, link, server, exchange + wait)
     unexplained = exchange + wait - by_link - by_server
-    waiting_exchange = min(
-        unexplained, starved_exchange + (_waiting_because_of_others(facts, server.host, server.use) if server else 0.0)
-    )
-    messages = max(0.0, min(unexplained - waiting_exchange, exchange - by_link - by_server - waiting_exchange))
-    arithmetic_share = min(1.0, ARITHMETIC_FACTOR * arithmetic)
+    exchange_waiting = sum(worker.phases.exchange * share for worker, share in shares) / total
+    exchange_waiting = min(unexplained, exchange_waiting + _server_waiting_for_core(facts, server))
+    messages = max(0.0, min(unexplained - exchange_waiting, exchange - by_link - by_server - exchange_waiting))
     return TimeAccount(
-        starved=starved + waiting_exchange,
-        data=own_work["data"],
-        compute=own_work["compute"] * arithmetic_share,
-        framework=own_work["compute"] * (1 - arithmetic_share) + own_work["other"] + messages,
+        waiting_for_core=work_waiting + exchange_waiting,
+        data=on_core["data"],
+        compute=on_core["compute"] * arithmetic_share,
+        framework=on_core["compute"] * (1 - arithmetic_share) + on_core["other"] + messages,
         messages=messages,
-        wait=max(0.0, unexplained - waiting_exchange - messages),
+        wait=max(0.0, unexplained - exchange_waiting - messages),
         link=link,
-        by_link=by_link,
+        explained_by_link=by_link,
         server=server,
-        by_server=by_server,
+        explained_by_server=by_server,
         eval=facts.phases.eval / total,
         checkpoint=facts.phases.checkpoint / total,
     )
 
 
-def with_own_limits(facts: Facts) -> Facts:
-    """Count time in which a task is throttled by its own CPU limit as compute, whatever phase it was in."""
+def count_throttled_time_as_compute(facts: Facts) -> Facts:
+    """The facts with the time in which a worker's own CPU limit throttled it moved from every phase to compute."""
     return msgspec.structs.replace(facts, workers=tuple(_count_as_compute(facts, worker) for worker in facts.workers))
 
 
-def busiest(facts: Facts) -> ServerFacts | None:
+def busiest_server(facts: Facts) -> ServerFacts | None:
     return max(facts.servers, key=lambda server: server.busy, default=None)
 
 
-def fullest(facts: Facts) -> LinkFacts | None:
-    return max(facts.links, key=lambda link: link.full, default=None)
+def busiest_link(facts: Facts) -> LinkFacts | None:
+    return max(facts.links, key=lambda link: link.utilization, default=None)
 
 
-def is_its_own_limit(host: HostFacts) -> bool:
+def is_throttled(host: HostFacts) -> bool:
     """Whether the only task of a host waits for cores because of its CPU limit, not because of other tasks."""
-    return len(host.tasks) == 1 and host.is_full
+    return len(host.tasks) == 1 and host.cpu_limit_reached
 
 
-def _waiting_because_of_others(facts: Facts, host: str, use: TaskUse) -> float:
-    """Share of the time that a task waited for a core that others used; 0 if cores were free (it only woke up late)."""
-    host_facts = facts.host(host)
-    no_free_core = host_facts.is_full or facts.machine_is_full(host_facts)
-    return use.starved if no_free_core and not is_its_own_limit(host_facts) else 0.0
+def _waiting_because_of_others(facts: Facts, host_name: str, use: TaskUse) -> float:
+    """Share of the time that a task waited for a core that other tasks or programs used.
 
-
-def _waiting_because_of_own_limit(facts: Facts, worker: WorkerFacts) -> float:
-    """Share of the time in which it could have run that its own limit remaining it from running."""
-    if not is_its_own_limit(facts.host(worker.host)):
+    It is 0 if cores were free: then the task waited only because the system was slow to wake it up.
+    """
+    host = facts.host(host_name)
+    if is_throttled(host) or not (host.cpu_limit_reached or facts.machine_is_saturated(host)):
         return 0.0
-    return min(1.0, worker.use.starved / max(1 - worker.phases.wait / (worker.phases.total or 1.0), 1e-9))
+    return use.waiting_for_core
+
+
+def _server_waiting_for_core(facts: Facts, server: ServerFacts | None) -> float:
+    return _waiting_because_of_others(facts, server.host, server.use) if server else 0.0
+
+
+def _throttled_share(facts: Facts, worker: WorkerFacts) -> float:
+    """Share of a worker's runnable time in which its own CPU limit kept it from running."""
+    if not is_throttled(facts.host(worker.host)):
+        return 0.0
+    return min(1.0, worker.use.waiting_for_core / max(1 - worker.phases.wait / (worker.phases.total or 1.0), 1e-9))
 
 
 def _count_as_compute(facts: Facts, worker: WorkerFacts) -> WorkerFacts:
-    remaining = 1 - _waiting_because_of_own_limit(facts, worker)
+    remaining = 1 - _throttled_share(facts, worker)
     phases = worker.phases
     reduced = {name: getattr(phases, name) * remaining for name in ("data", "pull", "push", "other")}
-    lost = sum(getattr(phases, name) - reduced[name] for name in reduced)
+    throttled_s = sum(getattr(phases, name) - reduced[name] for name in reduced)
     return msgspec.structs.replace(
-        worker, phases=msgspec.structs.replace(phases, compute=phases.compute + lost, **reduced)
+        worker, phases=msgspec.structs.replace(phases, compute=phases.compute + throttled_s, **reduced)
     )
 
 
@@ -120,15 +133,16 @@ def _waiting_share(facts: Facts, worker: WorkerFacts) -> float:
 def _explained_by_link_and_server(
     facts: Facts, link: LinkFacts | None, server: ServerFacts | None, limit: float
 ) -> tuple[float, float]:
-    """Shares of the exchange that the fullest link and the busiest server explain.
+    """Shares of the exchange that the busiest link and the busiest server explain, together at most `limit`.
 
-    A link that is full half of the time explains half of the time; the one with the higher full goes first.
+    A link at half of its capacity explains half of the time. Of link and server, the one with the higher load comes
+    first, and the other explains at most the time that is left.
     """
-    starved = _waiting_because_of_others(facts, server.host, server.use) if server else 0.0
-    full, busy = link.full if link else 0.0, max(0.0, server.busy - starved) if server else 0.0
-    first = min(limit, max(full, busy))
-    second = min(limit - first, min(full, busy))
-    return (first, second) if full >= busy else (second, first)
+    utilization = link.utilization if link else 0.0
+    busy = max(0.0, server.busy - _server_waiting_for_core(facts, server)) if server else 0.0
+    first = min(limit, max(utilization, busy))
+    second = min(limit - first, min(utilization, busy))
+    return (first, second) if utilization >= busy else (second, first)
 
 
 def _arithmetic(facts: Facts) -> float:
@@ -136,7 +150,7 @@ def _arithmetic(facts: Facts) -> float:
     if facts.arithmetic_s is None:
         return 1.0
     compute_on_core_s = sum(
-        worker.phases.compute * (1 - _waiting_because_of_own_limit(facts, worker)) * (1 - _waiting_share(facts, worker))
+        worker.phases.compute * (1 - _throttled_share(facts, worker)) * (1 - _waiting_share(facts, worker))
         for worker in facts.workers
     )
     return facts.arithmetic_s * sum(worker.steps for worker in facts.workers) / max(compute_on_core_s, 1e-9)
