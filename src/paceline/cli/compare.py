@@ -1,11 +1,17 @@
-"""paceline compare: compare runs, and tell which differences are larger than the spread of their repeats."""
+"""paceline compare: compare runs and show which differences are larger than the spread of their repeats."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from paceline.cli import completion
 from paceline.cli.options import DEFAULT_RUNS, Runs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paceline.analyze.comparison import Comparison
+    from paceline.analyze.regression_gate import GateResult
 
 
 def compare(
@@ -26,43 +32,58 @@ def compare(
     runs: Runs = DEFAULT_RUNS,
     json: Annotated[bool, typer.Option("--json", help="Print the comparison as one JSON object on stdout.")] = False,
 ) -> int:
-    """Compare configurations, each with its repeats, and tell which differences are not chance."""
-    from pathlib import Path
-
+    """Compare configurations, each with its repeats, and show which differences are significant."""
     import msgspec
 
     from paceline import units
     from paceline.analyze.comparison import as_json
-    from paceline.analyze.comparison import compare as compare_results
-    from paceline.analyze.load import load_result
     from paceline.analyze.regression_gate import check_gate
-    from paceline.analyze.repeats import overlap
-    from paceline.cli.console import messages, output
+    from paceline.cli.console import output
     from paceline.errors import UsageError
-    from paceline.store.paths import find_runs, runs_of_sweep
     from paceline.terminal.compare import comparison_view
 
     max_slowdown = None if fail_if_slower is None else units.fraction(fail_if_slower)
-    directory = Path(runs)
-    results = [load_result(paths) for paths in find_runs(directory, [*run, *([base] if base else [])])]
-    sweeps = {name for name in (*run, base) if name and runs_of_sweep(directory, name)}
-    comparison = compare_results(
-        results,
-        base=[paths.id for paths in find_runs(directory, [base])] if base else (),
-        by_sweep=len(sweeps) > 1 and overlap(results),
-    )
+    comparison = _compare_stored(runs, run, base)
     if max_slowdown is not None and not comparison.pairs:
         raise UsageError(
             "--fail-if-slower has nothing to compare with the base: name runs of two configurations or more"
         )
-    rulings = None if max_slowdown is None else check_gate(comparison.pairs, max_slowdown)
+    gate_results = None if max_slowdown is None else check_gate(comparison.pairs, max_slowdown)
     if json:
-        print(msgspec.json.encode(as_json(comparison, rulings)).decode())
+        print(msgspec.json.encode(as_json(comparison, gate_results)).decode())
     else:
         output().print(comparison_view(comparison))
-    for name in comparison.unpaired if rulings else ():
+    if gate_results:
+        _print_gate_results(gate_results, comparison.unpaired)
+    return 1 if any(result.too_slow for result in gate_results or ()) else 0
+
+
+def _compare_stored(runs: str, names: list[str], base: str | None) -> "Comparison":
+    """The comparison of the named runs and sweeps with the base."""
+    from pathlib import Path
+
+    from paceline.analyze.comparison import compare as compare_results
+    from paceline.analyze.load import load_result
+    from paceline.analyze.repeats import overlap
+    from paceline.store.paths import find_runs, runs_of_sweep
+
+    directory = Path(runs)
+    all_names = [*names, base] if base else names
+    results = [load_result(paths) for paths in find_runs(directory, all_names)]
+    sweeps = {name for name in all_names if name and runs_of_sweep(directory, name)}
+    return compare_results(
+        results,
+        base=[paths.id for paths in find_runs(directory, [base])] if base else (),
+        by_sweep=len(sweeps) > 1 and overlap(results),
+    )
+
+
+def _print_gate_results(gate_results: "Sequence[GateResult]", unpaired: "Sequence[str]") -> None:
+    """Print on stderr whether each configuration is fast enough, and which ones could not be checked."""
+    from paceline.cli.console import messages
+
+    for name in unpaired:
         messages().print(f"not checked: {name} has no counterpart to compare with", markup=False, soft_wrap=True)
-    for ruling in rulings or ():
-        outcome = "too slow" if ruling.too_slow else "fast enough"
-        messages().print(f"{outcome}: {ruling.why}", markup=False, soft_wrap=True)
-    return 1 if any(ruling.too_slow for ruling in rulings or ()) else 0
+    for result in gate_results:
+        outcome = "too slow" if result.too_slow else "fast enough"
+        messages().print(f"{outcome}: {result.why}", markup=False, soft_wrap=True)
