@@ -69,7 +69,7 @@ def test_killed_task_is_restarted_and_every_update_is_made(
     steps = STEPS[engine][strategy]
     stop = ["--stop", f"steps={steps}", "--checkpoint-every", str(steps // 30)]
     run = start_run(tmp_path, (engine, strategy, hosts), *stop, "--on-failure", "restart")
-    wait_for(lambda: run.events() and RunPaths(run.directory).checkpoints_left(), "a checkpoint exists")
+    wait_for(lambda: run.events() and RunPaths(run.directory).checkpoints_newest_first(), "a checkpoint exists")
     run.wait_until_training()
     observer = FaultObserver(run, f"kill {victim}, restart")
     run.kill(victim)
@@ -119,7 +119,7 @@ def test_ctrl_c_ends_the_run_with_a_result_and_a_checkpoint(
     assert time.monotonic() - at < 10
     assert (code, result["status"], result["reason"]) == (130, "aborted", "interrupted by the user")
     assert result["updates"] > 0
-    assert RunPaths(run.directory).checkpoints_left()
+    assert RunPaths(run.directory).checkpoints_newest_first()
 
 
 @every_run

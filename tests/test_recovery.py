@@ -78,7 +78,7 @@ def test_all_tasks_restart_from_the_last_checkpoint(
         tmp_path, "--engine", engine, "--strategy", strategy, "--layout", layout, "--stop", f"steps={steps}",
         "--checkpoint-every", str(every), "--on-failure", "restart",
     )  # fmt: skip
-    wait_for(lambda: run.events() and RunPaths(run.directory).checkpoints_left(), "a checkpoint exists")
+    wait_for(lambda: run.events() and RunPaths(run.directory).checkpoints_newest_first(), "a checkpoint exists")
     code, result = kill_during_training(run, victim)
     assert (code, result["status"], result["updates"]) == (0, "ok", steps)
     assert result["tainted"]
@@ -111,7 +111,7 @@ def test_workers_continue_with_a_restarted_server(
     run = LiveRun(
         tmp_path, *flags, "--checkpoint-every", str(every), "--on-failure", "restart", workload=workload,
     )  # fmt: skip
-    wait_for(lambda: run.events() and RunPaths(run.directory).checkpoints_left(), "a checkpoint exists")
+    wait_for(lambda: run.events() and RunPaths(run.directory).checkpoints_newest_first(), "a checkpoint exists")
     code, result = kill_during_training(run, victim)
     assert (code, result["status"], result["updates"], result["tainted"]) == (0, "ok", steps, True)
     steps_made = [worker["steps"] for worker in result["workers"]]

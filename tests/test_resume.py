@@ -24,7 +24,7 @@ def kill_after_checkpoint(runs: Path, *arguments: str, checkpoint: int) -> Path:
     run = LiveRun(runs, *arguments)
 
     def has_checkpoint() -> bool:
-        checkpoints = RunPaths(run.directory).checkpoints_left() if run.events() else []
+        checkpoints = RunPaths(run.directory).checkpoints_newest_first() if run.events() else []
         return bool(checkpoints) and update_of(checkpoints[0]) >= checkpoint
 
     wait_for(has_checkpoint, "the checkpoint exists")

@@ -30,7 +30,7 @@ from paceline.spec.experiment import Experiment
 from paceline.spec.load import experiment as read_experiment
 from paceline.spec.load import load_toml
 from paceline.spec.sweep import expand, key
-from paceline.store.events import add_later
+from paceline.store.events import append_event
 from paceline.store.header import ResumePoint, RunHeader
 from paceline.store.header_facts import alternatives, stored_engine, stored_host_kind
 from paceline.store.paths import RunPaths, check_writable, runs_of_sweep
@@ -259,8 +259,8 @@ def _make_run(
     """Make one run in a new run directory: train and record, then analyze and store the result."""
     writer = RunWriter(runs, name or _workload(run_plan).name, run_plan)
     try:
-        header = header_of(run_plan, data, start, clock_zero_ns=writer.zero_ns)
-        writer.header(header)
+        header = header_of(run_plan, data, start, clock_zero_ns=writer.clock_zero_ns)
+        writer.write_header(header)
         if start.run:
             writer.event("incident", what=f"resumed from update {start.update} of {start.run}", taints=True)
         try:
@@ -282,13 +282,13 @@ def _analyze(writer: RunWriter, header: RunHeader, end: events.End) -> Result:
     stored.header = header
     result = summarize(stored)
     result.status, result.reason = end.status, end.reason
-    if writer.trouble:
+    if writer.write_error:
         # The disk had no space for the tables. The next command that reads the run makes them and the result.
-        result.status, result.reason = "failed", end.reason or writer.trouble
+        result.status, result.reason = "failed", end.reason or writer.write_error
     with suppress(OSError):
         if not stored.first("ended"):
-            add_later(writer.paths.events, "ended", status=result.status, reason=result.reason)
-        if not writer.trouble:
+            append_event(writer.paths.events, "ended", status=result.status, reason=result.reason)
+        if not writer.write_error:
             stored.write_result(result)
     return result
 

@@ -43,7 +43,7 @@ def plan() -> RunPlan:
 @pytest.fixture
 def writer(tmp_path: Path, plan: RunPlan) -> RunWriter:
     made = RunWriter(tmp_path / "runs", "test", plan)
-    made.header(header_of(plan, DATA, ResumePoint(), clock_zero_ns=made.zero_ns))
+    made.write_header(header_of(plan, DATA, ResumePoint(), clock_zero_ns=made.clock_zero_ns))
     return made
 
 

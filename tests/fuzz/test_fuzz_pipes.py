@@ -234,7 +234,7 @@ def run_with(plan: RunPlan, tmp_path: Path) -> RunWith:
     def run(output: bytes) -> tuple[End, RunWriter]:
         writer = RunWriter(tmp_path / "runs", "test", plan)
         ready = PreparedData(paths=("", "", "", ""), source="none", synthetic=True)
-        writer.header(header_of(plan, ready, ResumePoint(), clock_zero_ns=writer.zero_ns))
+        writer.write_header(header_of(plan, ready, ResumePoint(), clock_zero_ns=writer.clock_zero_ns))
         end = execute(plan, FaultyHosts(output), ready, writer, lambda _moment: None, Interrupts())
         writer.close()
         writer.release()

@@ -19,11 +19,11 @@ from paceline.recording.reader import RecordReader
 from paceline.recording.recorder import Recorder
 from paceline.store import result as results
 from paceline.store.checksums import write_checksums
-from paceline.store.events import well_formed
-from paceline.store.journal import ClockOffset, Entry, HostSamples, Journal, TaskAdded, TaskRecords, read
+from paceline.store.events import parse_event
+from paceline.store.journal import ClockOffset, Entry, HostSamples, Journal, TaskAdded, TaskRecords, read_journal
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
-from paceline.store.tables import build
+from paceline.store.tables import build_tables
 from paceline.store.writer import consolidate
 from report.stored import store_run
 
@@ -54,11 +54,11 @@ def test_damaged_journal_gives_only_entries_that_were_written(tmp_path: Path, ca
     good = path.read_bytes()
     for number, data in enumerate(mutants([good], cases)):
         path.write_bytes(data)
-        kept = list(read(path))
+        kept = list(read_journal(path))
         # Checksums detect changed entries, but not entries that are missing, repeated or out of order.
         assert all(entry in ENTRIES for entry in kept)
         if number % 100 == 0:
-            build(kept)
+            build_tables(kept)
 
 
 @quick_and_thorough(400, 20_000)
@@ -67,7 +67,7 @@ def test_invalid_entries_with_a_valid_checksum_do_not_stop_the_tables(tmp_path: 
     bodies = [msgspec.msgpack.encode(entry) for entry in ENTRIES]
     for data in mutants(bodies, cases):
         path.write_bytes(journal_frame(data) + journal_frame(bodies[0]))
-        build(read(path))
+        build_tables(read_journal(path))
 
 
 @pytest.mark.parametrize("size", [2**28 - 1, 2**28, 2**32 - 1])
@@ -75,7 +75,7 @@ def test_sizes_claimed_by_a_journal_allocate_no_memory(tmp_path: Path, size: int
     (tmp_path / "journal").write_bytes(struct.pack("<II", size, 0) + b"x" * 100)
     tracemalloc.start()
     try:
-        assert list(read(tmp_path / "journal")) == []
+        assert list(read_journal(tmp_path / "journal")) == []
         assert tracemalloc.get_traced_memory()[1] < 2**20
     finally:
         tracemalloc.stop()
@@ -89,8 +89,8 @@ def test_nested_lists_and_invalid_text_end_a_journal(tmp_path: Path) -> None:
         msgspec.msgpack.encode(["HostSamples", "h1", [[2**64 - 1, 1.0, [], 1, [], [], 1, 1, []]]]),
     ):
         (tmp_path / "journal").write_bytes(journal_frame(body))
-        build(read(tmp_path / "journal"))
-        assert list(read(tmp_path / "journal")) == []
+        build_tables(read_journal(tmp_path / "journal"))
+        assert list(read_journal(tmp_path / "journal")) == []
 
 
 @quick_and_thorough()
@@ -98,14 +98,14 @@ def test_any_line_is_a_well_formed_event_or_skipped(run: RunPaths, cases: int) -
     lines = run.events.read_bytes().splitlines()
     kept = 0
     for line in mutants(lines, cases):
-        if event := well_formed(line):
+        if event := parse_event(line):
             kept += 1
             assert isinstance(event["event"], str)
             assert isinstance(event["t_s"], int | float)
     assert kept
-    assert all(well_formed(line) for line in lines)
+    assert all(parse_event(line) for line in lines)
     for deep in (b'{"event":"go","t_s":1,"x":' + b"[" * 100_000, b'{"event":"\xff"}', b"[]", b'{"event":1}'):
-        assert well_formed(deep) is None
+        assert parse_event(deep) is None
 
 
 @quick_and_thorough(60, 3_000)

@@ -47,8 +47,8 @@ def store_run(
     (plan,) = pipeline.plan(experiment(fields))
     writer = RunWriter(runs, name, plan)
     ready = PreparedData(paths=(), source=data, synthetic=True)
-    header = pipeline.header_of(plan, ready, ResumePoint(), clock_zero_ns=writer.zero_ns)
-    writer.header(msgspec.structs.replace(header, key="key", started_at="2026-01-02T03:04:05+00:00"))
+    header = pipeline.header_of(plan, ready, ResumePoint(), clock_zero_ns=writer.clock_zero_ns)
+    writer.write_header(msgspec.structs.replace(header, key="key", started_at="2026-01-02T03:04:05+00:00"))
     hosts = dict.fromkeys(place.host for place in plan.places)
     for host in hosts:
         writer.event("joined", t_s=0.1, host=host, cores=4, memory_bytes=8_000_000_000, network="host")

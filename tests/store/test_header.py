@@ -53,7 +53,7 @@ def test_a_header_is_read_as_it_was_written(tmp_path: Path) -> None:
     data = PreparedData(paths=(), source="drawn", synthetic=True)
     header = pipeline.header_of(plan, data, start, clock_zero_ns=123)
     writer = RunWriter(tmp_path / "runs", "made", plan)
-    writer.header(header)
+    writer.write_header(header)
     writer.close()
     writer.release()
     assert StoredRun(writer.paths).header == header

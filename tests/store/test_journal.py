@@ -16,10 +16,10 @@ from paceline.recording.layout import RecordKind
 from paceline.recording.reader import RecordReader, truncate_unused
 from paceline.recording.recorder import Recorder, clock_ns
 from paceline.store.checksums import write_checksums
-from paceline.store.journal import ClockOffset, HostSamples, Journal, TaskAdded, TaskRecords, read
+from paceline.store.journal import ClockOffset, HostSamples, Journal, TaskAdded, TaskRecords, read_journal
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
-from paceline.store.tables import TASK_FIELDS, build
+from paceline.store.tables import TASK_FIELDS, build_tables
 from paceline.store.writer import consolidate
 from support.scarce_resources import fill, needs_root, small_disk
 
@@ -38,7 +38,7 @@ def test_entries_become_tables_on_the_runs_clock(tmp_path: Path) -> None:
     journal.add(HostSamples("h1", [sample(5_500_000_000)]))
     journal.add(ClockOffset("h1", -4_000_000_000, 10))
     journal.close()
-    steps, samples = build(read(tmp_path / "journal"))
+    steps, samples = build_tables(read_journal(tmp_path / "journal"))
     assert steps["t_s"].to_list() == [1.0, 2.0]
     assert steps["kind"].to_list() == ["compute", "eval"]
     assert steps["host"].to_list() == ["h1", "h1"]
@@ -56,7 +56,7 @@ def test_a_torn_tail_costs_only_itself(tmp_path: Path) -> None:
     whole = (tmp_path / "journal").read_bytes()
     for cut in range(len(whole)):
         (tmp_path / "torn").write_bytes(whole[:cut])
-        kept = list(read(tmp_path / "torn"))
+        kept = list(read_journal(tmp_path / "torn"))
         assert kept == [TaskAdded(f"w{number}", "h1") for number in range(3)][: len(kept)]
         assert len(kept) >= 3 * cut // len(whole) - 1
 
@@ -66,7 +66,7 @@ def test_any_bytes_read_as_some_entries(data: bytes) -> None:
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)
         file.flush()
-        build(read(Path(file.name)))
+        build_tables(read_journal(Path(file.name)))
 
 
 @needs_root
@@ -82,7 +82,7 @@ def test_a_full_disk_costs_only_what_did_not_fit(tmp_path: Path) -> None:
         journal.add(TaskAdded("w1", "h1"))
         journal.close()
         assert 10 < kept < 1000
-        assert len(list(read(tmp_path / "journal"))) == kept + 1
+        assert len(list(read_journal(tmp_path / "journal"))) == kept + 1
 
 
 @needs_root
@@ -140,7 +140,7 @@ def test_an_older_journal_is_read_with_what_it_knew(tmp_path: Path) -> None:
     body[2][0][-1] = [["w0", 0.5, 9, 3]]
     data = msgspec.msgpack.encode(body)
     (tmp_path / "journal").write_bytes(struct.pack("<II", len(data), zlib.crc32(data)) + data)
-    (entry,) = read(tmp_path / "journal")
+    (entry,) = read_journal(tmp_path / "journal")
     assert isinstance(entry, HostSamples)
     assert entry.samples[0].tasks == [TaskSample("w0", 0.5, 9, 3, None)]
 
@@ -150,4 +150,4 @@ def test_records_of_an_older_version_are_refused_and_kept(tmp_path: Path, tag: s
     body = msgspec.msgpack.encode([tag, "w0", bytes(40)])
     (tmp_path / "journal").write_bytes(struct.pack("<II", len(body), zlib.crc32(body)) + body)
     with pytest.raises(StoreError, match="older version"):
-        list(read(tmp_path / "journal"))
+        list(read_journal(tmp_path / "journal"))

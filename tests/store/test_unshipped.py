@@ -12,7 +12,7 @@ from paceline.recording.recorder import Recorder
 from paceline.recording.rows import decode
 from paceline.store.journal import Journal, TaskRecords
 from paceline.store.paths import RunPaths
-from paceline.store.unshipped import unshipped
+from paceline.store.unshipped import unshipped_records
 
 
 def recorded(paths: RunPaths, steps: range) -> bytes:
@@ -37,18 +37,18 @@ def test_the_rest_of_a_file_is_found_after_what_was_shipped(
     data = recorded(paths, range(shipped + more))
     if shipped:
         Journal(paths.journal).add(TaskRecords("w0", data[: shipped * len(data) // (shipped + more)]))
-    assert steps_in(unshipped(paths)) == list(range(shipped, shipped + more))
+    assert steps_in(unshipped_records(paths)) == list(range(shipped, shipped + more))
 
 
 def test_a_file_of_a_later_process_is_all_new(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path)
     Journal(paths.journal).add(TaskRecords("w0", recorded(paths, range(5))))
     recorded(paths, range(5, 8))
-    assert steps_in(unshipped(paths)) == [5, 6, 7]
+    assert steps_in(unshipped_records(paths)) == [5, 6, 7]
 
 
 def test_a_file_that_is_none_of_ours_is_left_out(tmp_path: Path) -> None:
     paths = RunPaths(tmp_path)
     (paths.spool / "h1").mkdir(parents=True)
     (paths.spool / "h1" / "w0.records").write_bytes(b"garbage" * 100)
-    assert unshipped(paths) == []
+    assert unshipped_records(paths) == []

@@ -14,7 +14,7 @@ import psutil
 
 from paceline.recording.layout import RecordKind
 from paceline.recording.rows import decode
-from paceline.store.journal import TaskRecords, read
+from paceline.store.journal import TaskRecords, read_journal
 from paceline.store.result import Result
 
 DEADLINE_S = 90
@@ -88,7 +88,7 @@ class LiveRun:
 
     def _received_steps(self) -> int:
         journal = self.directory / "journal.bin"
-        entries = read(journal) if journal.exists() else ()
+        entries = read_journal(journal) if journal.exists() else ()
         records = [decode(entry.data)["kind"] for entry in entries if isinstance(entry, TaskRecords)]
         return sum(int((kinds == RecordKind.STEP).sum()) for kinds in records)
 

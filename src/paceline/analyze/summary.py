@@ -24,7 +24,6 @@ from paceline.store.result import Final, HostResult, Incident, Link, Reached, Re
 from paceline.store.run import StoredRun
 from paceline.workloads.user_workload import is_user_workload
 
-"""The worker that evaluates."""
 _SHARED_NETWORK_SCOPE = {
     "cpu": "the host's tasks",
     "busiest_core": "the machine's cores, shared by all hosts",

@@ -15,7 +15,7 @@ class Ingest:
         self._writer, self.state = writer, state
         # Opened before training: importing the TensorBoard writer later would take CPU time from the first steps.
         self._tensorboard = {
-            place.task: TensorboardWriter(writer.paths.board(place.task), state.plan.step_gives)
+            place.task: TensorboardWriter(writer.paths.tensorboard_of(place.task), state.plan.step_gives)
             for place in state.plan.workers
         }
 

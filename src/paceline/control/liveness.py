@@ -143,5 +143,5 @@ class LivenessMonitor:
         odd = stack_report.odd_one_out(task_stacks, stalled.tasks, everyone=stalled.everyone)
         for_s = max(stalled.progress[task].since_s for task in stalled.tasks)
         line = stack_report.summary_line(task_stacks, odd, stalled.tasks, for_s)
-        where = self._writer.stacks(stack_report.report(task_stacks, odd, line))
+        where = self._writer.write_stacks(stack_report.report(task_stacks, odd, line))
         return [events.TaskStuck(odd.task if odd else None, f"{line} (all tasks' stacks: {where})")]

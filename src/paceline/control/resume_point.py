@@ -8,7 +8,7 @@ from paceline.analyze.load import load_result
 from paceline.errors import StoreError
 from paceline.store import tables
 from paceline.store.header import ResumePoint
-from paceline.store.journal import read
+from paceline.store.journal import read_journal
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
 from paceline.train.checkpoint import update_of
@@ -38,7 +38,7 @@ def resume_point_of(paths: RunPaths) -> ResumePoint:
 
 def last_checkpoint(paths: RunPaths) -> tuple[Path, int] | None:
     """The newest readable checkpoint and its update; damaged files are skipped."""
-    for path in paths.checkpoints_left():
+    for path in paths.checkpoints_newest_first():
         try:
             return path, update_of(path)
         except StoreError:
@@ -58,4 +58,4 @@ def steps_until(steps: pl.DataFrame, update: int, before: dict[str, int]) -> dic
 
 def steps_so_far(paths: RunPaths) -> pl.DataFrame:
     """The steps table of a run in progress."""
-    return tables.build(read(paths.journal))[0]
+    return tables.build_tables(read_journal(paths.journal))[0]

@@ -147,8 +147,8 @@ class RunController:
             elif received := self._cluster.next(timeout_s=wait_s):
                 self._handle(received)
             # Checked after each message: the final parameters, which arrive last, may not fit on the disk.
-            if self._writer.trouble:
-                self._decide(events.StoreLost(self._writer.trouble))
+            if self._writer.write_error:
+                self._decide(events.StoreLost(self._writer.write_error))
         listener(self._ingest.state)
         return self._end
 
@@ -227,7 +227,7 @@ class RunController:
             self._decide(events.AgentLost(host, "no answer to pings"))
             return
         self._cores[host] = hello.cores
-        self._clock_offset[host] = clock.offset_ns - self._writer.zero_ns
+        self._clock_offset[host] = clock.offset_ns - self._writer.clock_zero_ns
         self._writer.add(ClockOffset(host, self._clock_offset[host], clock.uncertainty_ns))
         self._writer.event(
             "joined",

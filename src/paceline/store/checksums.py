@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from paceline.errors import StoreError
-from paceline.store.events import Event, TablesEvent, add_later
+from paceline.store.events import Event, TablesEvent, append_event
 from paceline.store.paths import RunPaths
 
 EVENT = TablesEvent.name
@@ -19,7 +19,7 @@ def write_checksums(paths: RunPaths) -> None:
     """The tables are as they are to stay."""
     sums = {path.name: _checksum(path) for path in (paths.steps, paths.samples)}
     with suppress(OSError):
-        add_later(paths.events, EVENT, sha256=sums)
+        append_event(paths.events, EVENT, sha256=sums)
 
 
 def verify_checksums(path: Path, events: Sequence[Event]) -> None:

@@ -104,7 +104,7 @@ _RENAMED = {"homes": "shard_sizes"}
 """Fields by the names that earlier versions wrote."""
 
 
-def well_formed(line: bytes) -> Event | None:
+def parse_event(line: bytes) -> Event | None:
     """The event of a line, with today's names of its fields; None if the line is torn or damaged."""
     try:
         found = {_RENAMED.get(name, name): value for name, value in msgspec.json.decode(line, type=Event).items()}
@@ -114,11 +114,11 @@ def well_formed(line: bytes) -> Event | None:
     return found
 
 
-def add_later(events: Path, name: str, **fields: Any) -> None:
+def append_event(events: Path, name: str, **fields: Any) -> None:
     """Append an event to those of a run that is over."""
     with events.open("a+b", buffering=0) as file:
         file.seek(0)
         lines = file.readall().split(b"\n")
-        t_s = next((event["t_s"] for line in reversed(lines) if (event := well_formed(line))), 0.0)
+        t_s = next((event["t_s"] for line in reversed(lines) if (event := parse_event(line))), 0.0)
         after_torn = b"\n" if lines[-1] else b""
         append_whole(file, after_torn + msgspec.json.encode({"t_s": t_s, "event": name, **fields}) + b"\n")

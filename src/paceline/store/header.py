@@ -14,7 +14,7 @@ from paceline.spec.experiment import RunSpec
 from paceline.spec.fault import Fault
 from paceline.spec.stop import StopRule
 from paceline.store.header_facts import StoredEngine, StoredHostKind
-from paceline.store.header_upgrade import VERSION, upgraded
+from paceline.store.header_upgrade import VERSION, upgrade_header
 from paceline.strategies.descriptor import Strategy
 
 EVENT = "created"
@@ -104,7 +104,7 @@ def read_header(run: str, event: Mapping[str, Any] | None) -> RunHeader:
             f"this one reads up to {VERSION}): update Paceline"
         )
     try:
-        fields = upgraded(event)
+        fields = upgrade_header(event)
         return msgspec.convert({**fields, "spec": _spec(fields["spec"])}, RunHeader)
     except (SpecError, AttributeError, LookupError, TypeError, *DECODE_ERRORS) as error:
         raise StoreError(

@@ -14,7 +14,7 @@ VERSION = 1
 """Of the headers that this program writes."""
 
 
-def upgraded(fields: Fields) -> Fields:
+def upgrade_header(fields: Fields) -> Fields:
     """The fields of a header of any version up to this one, as this version has them."""
     for version in range(fields.get("version", 0), VERSION):
         fields = _UPGRADES[version](fields)

@@ -74,7 +74,7 @@ class Journal:
         self._file.close()
 
 
-def read(path: Path) -> Iterator[Entry]:
+def read_journal(path: Path) -> Iterator[Entry]:
     """Entries up to the first that is torn or damaged; StoreError if another version made them."""
     decoder = msgspec.msgpack.Decoder(Entry | _OldTaskRecords | _OldTaskRecords2 | _OldTaskRecords3 | _OldTaskRecords4)
     with path.open("rb") as file:

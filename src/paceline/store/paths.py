@@ -38,7 +38,7 @@ class RunPaths:
 
         return self.checkpoints / file_name(update)
 
-    def checkpoints_left(self) -> list[Path]:
+    def checkpoints_newest_first(self) -> list[Path]:
         """Those to go on from, the last one first."""
         from paceline.train.checkpoint import checkpoint_updates
 
@@ -56,7 +56,7 @@ class RunPaths:
         """Where every task was when one of them made no progress."""
         return self.logs / "stacks.txt"
 
-    def board(self, task: str) -> Path:
+    def tensorboard_of(self, task: str) -> Path:
         return self.tensorboard / task
 
     def create_folders(self) -> None:

@@ -14,12 +14,12 @@ from paceline.errors import StoreError
 from paceline.messages import DECODE_ERRORS
 from paceline.store import result as results
 from paceline.store.checksums import verify_checksums
-from paceline.store.events import Event, StoredEvent, well_formed
+from paceline.store.events import Event, StoredEvent, parse_event
 from paceline.store.header import EVENT as HEADER_EVENT
 from paceline.store.header import RunHeader, read_header
 from paceline.store.paths import RunPaths, write_whole
 from paceline.store.result import Result
-from paceline.store.tables import SAMPLES_SCHEMA, STEPS_SCHEMA, upgraded
+from paceline.store.tables import SAMPLES_SCHEMA, STEPS_SCHEMA, upgrade_table
 from paceline.store.writer import consolidate
 
 Kind = TypeVar("Kind", bound=StoredEvent)
@@ -41,7 +41,7 @@ class StoredRun:
             lines = self.paths.events.read_bytes().split(b"\n")
         except OSError as error:
             raise StoreError(f"run {self.paths.id} has no readable events: {error.strerror}") from None
-        return [event for line in lines if (event := well_formed(line))]
+        return [event for line in lines if (event := parse_event(line))]
 
     def first(self, name: str) -> Event | None:
         """The first event of that name with all its fields."""
@@ -65,7 +65,7 @@ class StoredRun:
         try:
             with as_store_errors(path):
                 verify_checksums(path, self.events)
-                return upgraded(pl.read_parquet(path), schema)
+                return upgrade_table(pl.read_parquet(path), schema)
         except OSError as error:
             raise StoreError(f"cannot read {path}: {error.strerror or error}") from None
 

@@ -39,7 +39,7 @@ SAMPLES_SCHEMA: dict[str, Any] = {
 }
 
 
-def build(entries: Iterable[Entry]) -> tuple[pl.DataFrame, pl.DataFrame]:
+def build_tables(entries: Iterable[Entry]) -> tuple[pl.DataFrame, pl.DataFrame]:
     """(steps, samples)."""
     offsets: dict[str, int] = {}
     hosts: dict[str, str] = {}
@@ -63,7 +63,7 @@ def build(entries: Iterable[Entry]) -> tuple[pl.DataFrame, pl.DataFrame]:
     )
 
 
-def upgraded(table: pl.DataFrame, schema: dict[str, Any]) -> pl.DataFrame:
+def upgrade_table(table: pl.DataFrame, schema: dict[str, Any]) -> pl.DataFrame:
     """A table of any version as one of today: what an older one did not know of a task is null."""
     return table.cast(pl.Schema(schema))
 

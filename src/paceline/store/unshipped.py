@@ -5,11 +5,11 @@ from pathlib import Path
 
 from paceline.recording.layout import RECORD_BYTES
 from paceline.recording.reader import RecordReader
-from paceline.store.journal import TaskRecords, read
+from paceline.store.journal import TaskRecords, read_journal
 from paceline.store.paths import RunPaths
 
 
-def unshipped(paths: RunPaths) -> list[TaskRecords]:
+def unshipped_records(paths: RunPaths) -> list[TaskRecords]:
     """Records that are in the scratch space of agents on this machine and not in the journal."""
     files = sorted(paths.spool.glob("*/*.records"))
     shipped = _last_shipped(paths) if files else {}
@@ -20,7 +20,7 @@ def _last_shipped(paths: RunPaths) -> dict[str, bytes]:
     """Each task's last record in the journal."""
     found = {}
     if paths.journal.exists():
-        for entry in read(paths.journal):
+        for entry in read_journal(paths.journal):
             if isinstance(entry, TaskRecords) and len(entry.data) >= RECORD_BYTES:
                 found[entry.task] = entry.data[-RECORD_BYTES:]
     return found

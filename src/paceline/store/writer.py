@@ -21,9 +21,9 @@ from paceline.store import tables
 from paceline.store.checksums import write_checksums
 from paceline.store.header import EVENT as HEADER_EVENT
 from paceline.store.header import RunHeader, header_fields, spec_fields
-from paceline.store.journal import Entry, Journal, TaskRecords, read
+from paceline.store.journal import Entry, Journal, TaskRecords, read_journal
 from paceline.store.paths import RunPaths, append_whole, create_run, write_whole
-from paceline.store.unshipped import unshipped
+from paceline.store.unshipped import unshipped_records
 
 _ATTACHED_BYTES = 4 * 2**30
 
@@ -37,21 +37,21 @@ class RunWriter:
         self._lock.acquire()
         self._started_ns = clock_ns()
         self._checkpoint_keep = plan.spec.checkpoint_keep
-        self.trouble: str | None = None
+        self.write_error: str | None = None
         """Why what is measured can no longer be kept, in a line."""
         self._journal = Journal(self.paths.journal)
         self._events = self.paths.events.open("ab", buffering=0)
         write_whole(self.paths.spec, tomli_w.dumps(_spec_fields(plan)).encode())
 
     @property
-    def zero_ns(self) -> int:
+    def clock_zero_ns(self) -> int:
         """The controller's clock at the run's time 0."""
         return self._started_ns
 
     def now_s(self) -> float:
         return (clock_ns() - self._started_ns) / 1e9
 
-    def header(self, header: RunHeader) -> None:
+    def write_header(self, header: RunHeader) -> None:
         """The first line of the run's events."""
         self.event(HEADER_EVENT, **header_fields(header))
 
@@ -62,7 +62,7 @@ class RunWriter:
             append_whole(self._events, msgspec.json.encode(fields) + b"\n")
 
     def add(self, entry: Entry) -> None:
-        if self.trouble and isinstance(entry, TaskRecords):
+        if self.write_error and isinstance(entry, TaskRecords):
             return  # Those that did not fit are still with the task: what follows them must be looked for there, too.
         with self.catch_disk_errors():
             self._journal.add(entry)
@@ -71,7 +71,7 @@ class RunWriter:
         with self.catch_disk_errors(), self.paths.log(name).open("ab") as file:
             file.write(text)
 
-    def stacks(self, text: str) -> str:
+    def write_stacks(self, text: str) -> str:
         """Keep where tasks were stuck; returns where that is, as a user finds it from the run's directory."""
         with self.catch_disk_errors():
             write_whole(self.paths.stacks, text.encode())
@@ -79,7 +79,7 @@ class RunWriter:
 
     def attach(self, task: str, kind: str, name: str, data: bytes, *, last: bool) -> None:
         """A part of a file that a task leaves with the run."""
-        folder = {"checkpoint": self.paths.checkpoints, "tensorboard": self.paths.board(task)}.get(kind)
+        folder = {"checkpoint": self.paths.checkpoints, "tensorboard": self.paths.tensorboard_of(task)}.get(kind)
         if folder is None or Path(name).name != name:
             raise StoreError(f"{task} sent a file of kind '{kind}' named '{name}': refused")
         partial = folder / f"{name}.partial"
@@ -95,14 +95,14 @@ class RunWriter:
                     self._drop_old_checkpoints()
 
     def _drop_old_checkpoints(self) -> None:
-        for old in self.paths.checkpoints_left()[self._checkpoint_keep :]:
+        for old in self.paths.checkpoints_newest_first()[self._checkpoint_keep :]:
             old.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Turn the journal into tables."""
         self._journal.close()
         self._events.close()
-        self.trouble = None  # The scratch space, which goes, may be what was missing.
+        self.write_error = None  # The scratch space, which goes, may be what was missing.
         with self.catch_disk_errors():
             consolidate(self.paths)
 
@@ -117,7 +117,7 @@ class RunWriter:
         try:
             yield
         except OSError as error:
-            self.trouble = self.trouble or f"cannot write to {self.paths.directory}: {error.strerror or error}"
+            self.write_error = self.write_error or f"cannot write to {self.paths.directory}: {error.strerror or error}"
 
 
 def consolidate(paths: RunPaths) -> None:
@@ -125,7 +125,7 @@ def consolidate(paths: RunPaths) -> None:
     if not paths.journal.exists():
         shutil.rmtree(paths.spool, ignore_errors=True)
         return
-    made = tables.build(chain(read(paths.journal), unshipped(paths)))
+    made = tables.build_tables(chain(read_journal(paths.journal), unshipped_records(paths)))
     try:
         _write(paths, *made)
     except OSError:
