@@ -44,7 +44,7 @@ def test_concurrent_readers_of_an_unfinished_run_do_not_conflict(tmp_path: Path)
     outputs = [reader.communicate(timeout=60) for reader in readers]
     # A reader either gets the whole result, or reports that another process is writing it.
     assert any(out for out, _ in outputs)
-    assert all(json.loads(out)["updates"] == 20 if out else "still under way" in err for out, err in outputs)
+    assert all(json.loads(out)["updates"] == 20 if out else "still in progress" in err for out, err in outputs)
 
 
 def test_failed_run_is_repeated_in_a_new_directory(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_one_other_bit_is_damage(run: RunPaths, table: str) -> None:
     assert getattr(StoredRun(run), table).height
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    with pytest.raises(StoreError, match="damaged: it is not what was written"):
+    with pytest.raises(StoreError, match="damaged: its checksum is wrong"):
         getattr(StoredRun(run), table)
 
 

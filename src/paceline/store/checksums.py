@@ -1,6 +1,7 @@
-"""Checksums of a run's tables, in its diary: a damaged one is told before anything tries to read it.
+"""Writes and verifies the checksums of a run's tables, so that a damaged table is detected before it is read.
 
-What reads parquet trusts it: some damage makes it ask for all memory there is, and the process ends without an error.
+The parquet reader trusts its input: some damage makes it allocate all memory, and the process is killed without an
+error message. The checksums are stored in the event `tables` of events.jsonl.
 """
 
 import hashlib
@@ -16,17 +17,18 @@ EVENT = TablesEvent.name
 
 
 def write_checksums(paths: RunPaths) -> None:
-    """The tables are as they are to stay."""
+    """Record the checksums of both tables; call it after the tables were written for the last time."""
     sums = {path.name: _checksum(path) for path in (paths.steps, paths.samples)}
+    # On a full disk the run stays without checksums, which is allowed.
     with suppress(OSError):
         append_event(paths.events, EVENT, sha256=sums)
 
 
 def verify_checksums(path: Path, events: Sequence[Event]) -> None:
-    """StoreError if a table is not what was written; of runs without checksums nothing is known."""
-    sealed = next((event for event in reversed(events) if event["event"] == EVENT), None)
-    if sealed and sealed["sha256"].get(path.name) != _checksum(path):
-        raise StoreError(f"{path} is damaged: it is not what was written")
+    """Raise StoreError if a table differs from its last checksum; a run without checksums passes."""
+    tables_event = next((event for event in reversed(events) if event["event"] == EVENT), None)
+    if tables_event and tables_event["sha256"].get(path.name) != _checksum(path):
+        raise StoreError(f"{path} is damaged: its checksum is wrong; restore the file or delete the run")
 
 
 def _checksum(path: Path) -> str:

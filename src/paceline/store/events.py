@@ -1,4 +1,7 @@
-"""The events of a run that readers rely on, as typed values; every other event is read as a dict."""
+"""The types of the events in events.jsonl that the analysis uses, and functions to parse and append events.
+
+Events without a type here are read as a dict.
+"""
 
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,16 +15,16 @@ Event = dict[str, Any]
 
 
 class StoredEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """What every line of events.jsonl has. There may be more fields than those declared."""
+    """The fields of every line of events.jsonl. A line may have more fields than those declared."""
 
     name: ClassVar[str] = ""
     event: str
     t_s: float
-    """On the run's clock."""
+    """Seconds on the run's clock, which is 0 at the start of the run."""
 
 
 class JoinedEvent(StoredEvent, frozen=True, kw_only=True):
-    """The agent of a host said what the host has."""
+    """The agent of a host connected and reported the resources of the host."""
 
     name: ClassVar[str] = "joined"
     host: str
@@ -34,7 +37,7 @@ class JoinedEvent(StoredEvent, frozen=True, kw_only=True):
 
 
 class AssignedEvent(StoredEvent, frozen=True, kw_only=True):
-    """A task was given its compute threads."""
+    """A task received its number of compute threads."""
 
     name: ClassVar[str] = "assigned"
     task: str
@@ -51,7 +54,7 @@ class LinkEvent(StoredEvent, frozen=True, kw_only=True):
 
 
 class FinishedEvent(StoredEvent, frozen=True, kw_only=True):
-    """A task ended its part of the training; times are on the run's clock."""
+    """A task finished its part of the training. Times are on the run's clock."""
 
     name: ClassVar[str] = "finished"
     task: str
@@ -72,10 +75,12 @@ class FinishedEvent(StoredEvent, frozen=True, kw_only=True):
     operations_per_cpu_s: float = 0.0
     fetched_bytes: int = 0
     shard_sizes: dict[str, dict[str, int]] = {}
-    """For each server, how many values of which parameters it holds."""
+    """For each parameter server, the number of values that it stores of each parameter."""
 
 
 class IncidentEvent(StoredEvent, frozen=True, kw_only=True):
+    """Something went wrong, such as the loss of a task."""
+
     name: ClassVar[str] = "incident"
     what: str
     task: str | None = None
@@ -83,6 +88,8 @@ class IncidentEvent(StoredEvent, frozen=True, kw_only=True):
 
 
 class EndedEvent(StoredEvent, frozen=True, kw_only=True):
+    """The run ended with this status."""
+
     name: ClassVar[str] = "ended"
     status: str
     reason: str | None
@@ -93,32 +100,33 @@ class TablesEvent(StoredEvent, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "tables"
     sha256: dict[str, str]
-    """By file name."""
+    """The checksum of each table, by file name."""
 
 
-_FORMS: dict[str, type[StoredEvent]] = {
-    form.name: form
-    for form in (JoinedEvent, AssignedEvent, LinkEvent, FinishedEvent, IncidentEvent, EndedEvent, TablesEvent)
+_TYPES: dict[str, type[StoredEvent]] = {
+    event_type.name: event_type
+    for event_type in (JoinedEvent, AssignedEvent, LinkEvent, FinishedEvent, IncidentEvent, EndedEvent, TablesEvent)
 }
 _RENAMED = {"homes": "shard_sizes"}
-"""Fields by the names that earlier versions wrote."""
+"""Field names of earlier versions and the names that replaced them."""
 
 
 def parse_event(line: bytes) -> Event | None:
-    """The event of a line, with today's names of its fields; None if the line is torn or damaged."""
+    """The event of a line, with the current names of its fields; None if the line is incomplete or damaged."""
     try:
-        found = {_RENAMED.get(name, name): value for name, value in msgspec.json.decode(line, type=Event).items()}
-        msgspec.convert(found, _FORMS.get(str(found.get("event")), StoredEvent))
+        event = {_RENAMED.get(name, name): value for name, value in msgspec.json.decode(line, type=Event).items()}
+        msgspec.convert(event, _TYPES.get(str(event.get("event")), StoredEvent))
     except DECODE_ERRORS:
         return None
-    return found
+    return event
 
 
 def append_event(events: Path, name: str, **fields: Any) -> None:
-    """Append an event to those of a run that is over."""
+    """Append an event to a run that has ended, with the time of its last event."""
     with events.open("a+b", buffering=0) as file:
         file.seek(0)
         lines = file.readall().split(b"\n")
         t_s = next((event["t_s"] for line in reversed(lines) if (event := parse_event(line))), 0.0)
-        after_torn = b"\n" if lines[-1] else b""
-        append_whole(file, after_torn + msgspec.json.encode({"t_s": t_s, "event": name, **fields}) + b"\n")
+        # An incomplete last line gets a line end, so that it does not damage the new event.
+        line_end = b"\n" if lines[-1] else b""
+        append_whole(file, line_end + msgspec.json.encode({"t_s": t_s, "event": name, **fields}) + b"\n")

@@ -1,4 +1,4 @@
-"""The header of a run: the first line of events.jsonl, which says what the run is. It never changes afterwards."""
+"""The header of a run: the first line of events.jsonl, which holds its configuration. It never changes afterwards."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,7 +33,11 @@ class ResumePoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for and where it ran. Readers need no registry: facts about names are stored with them."""
+    """The configuration of a run and the hosts of its tasks.
+
+    Facts about the strategy, the engine and the hosts are stored with their names, so that a run can be analyzed where
+    they are not installed.
+    """
 
     version: int = VERSION
     spec: RunSpec
@@ -42,29 +46,29 @@ class RunHeader(msgspec.Struct, frozen=True, kw_only=True):
     size: str = ""
     """Variant of the workload; empty if it has only one."""
     layout: str
-    """Resolved: host words, not a name."""
+    """One word per host, such as `pw w`; never the name of a layout."""
     places: tuple[TaskPlace, ...]
     strategy: Strategy
     alternatives: tuple[Strategy, ...] = ()
-    """The counterparts of the strategy that engine and workload can do, for suggestions."""
+    """The counterparts of the strategy that the engine and the workload support; remedies suggest them."""
     engine: StoredEngine
     host_kind: StoredHostKind
     transport: str | None = None
-    """How tasks pass values: memory or tcp; None where there is no choice."""
+    """How tasks exchange values: `memory` or `tcp`; None if the engine offers no choice."""
     trains: bool = True
-    """False: what is computed is not training and has no examples."""
+    """False for a computation that is not training and has no examples."""
     limits: Mapping[str, HostLimits] = {}
-    """By host."""
+    """Link and CPU limits by host."""
     operations_per_example: int | None = None
-    """Floating-point operations of a training step for one example; None if the model is the user's own."""
+    """Floating-point operations of a training step for one example; None for a model of the user."""
     data: str = "?"
     """Which data was used."""
     resumed: ResumePoint | None = None
-    """From where it continues another run; None if it starts at the beginning."""
+    """The point from which it continues another run; None if it starts at the beginning."""
     started_at: str = "?"
     """Wall-clock time, ISO 8601."""
     versions: Mapping[str, str | None] = {}
-    """Of Paceline and the framework."""
+    """Versions of Paceline and of the framework, by name."""
     clock_zero_ns: int = 0
     """The controller's clock at the run's time 0."""
 
@@ -92,7 +96,7 @@ def header_fields(header: RunHeader) -> dict[str, Any]:
 
 
 def read_header(run: str, event: Mapping[str, Any] | None) -> RunHeader:
-    """The header of the event `created`, upgraded if an older version wrote it; StoreError if that cannot be done."""
+    """The header in the event `created`, upgraded if an older version wrote it; StoreError if it cannot be read."""
     if event is None:
         raise StoreError(
             f"run {run} has no header, the first line of events.jsonl: restore that file or delete the run"
@@ -113,7 +117,10 @@ def read_header(run: str, event: Mapping[str, Any] | None) -> RunHeader:
 
 
 def _spec(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the form of a RunSpec, which has defaults for options that did not exist when the run was made."""
+    """The stored spec with its stop rules and faults parsed, ready for conversion to RunSpec.
+
+    RunSpec has defaults for the options that did not exist when the run was made.
+    """
     return {
         **fields,
         "stop": [msgspec.to_builtins(StopRule.parse(text)) for text in fields.get("stop", ())],

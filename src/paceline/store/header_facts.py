@@ -1,4 +1,4 @@
-"""What a run's header says about its engine, its kind of hosts and the counterparts of its strategy."""
+"""Facts about the engine, the kind of hosts and the strategy that are stored in the header of a run."""
 
 import msgspec
 
@@ -10,29 +10,29 @@ from paceline.strategies.registry import strategies
 
 
 class StoredEngine(msgspec.Struct, frozen=True, kw_only=True):
-    """The engine of a run, and what the analysis needs to know about it."""
+    """The engine of a run, with the facts that the analysis needs."""
 
     name: str
     version: str | None = None
-    """Of the framework; None if it is not known."""
+    """Version of the framework; None if it is not known."""
     splits_parameters_evenly: bool = False
     """Whether each parameter server holds an equal part of the parameters."""
     evenly_splitting_engines: tuple[str, ...] = ()
-    """Other engines that have the run's strategy and split parameters evenly over the servers."""
+    """Other engines that support the run's strategy and split parameters evenly over the servers."""
 
 
 class StoredHostKind(msgspec.Struct, frozen=True, kw_only=True):
-    """The kind of hosts of a run, and what the analysis needs to know about it."""
+    """The kind of hosts of a run, with the facts that the analysis needs."""
 
     name: str
     shares_one_machine: bool = False
-    """Whether the tasks of all hosts compete for the cores of one machine, so that more workers bring no cores."""
+    """Whether the tasks of all hosts compete for the cores of one machine, so that more hosts add no cores."""
     has_links: bool = True
-    """Whether each host has a network link of its own, which can be full."""
+    """Whether each host has a network link of its own, which can be saturated."""
 
 
 def stored_engine(name: str, strategy: str) -> StoredEngine:
-    """The facts of an engine for a run with this strategy; of an unknown engine only the name."""
+    """The facts of an engine for a run with this strategy; only the name if the engine is not installed."""
     if name not in engines():
         return StoredEngine(name=name)
     even = [other for other, one in engines().items() if one.splits_parameters_evenly and strategy in one.strategies]
@@ -45,7 +45,7 @@ def stored_engine(name: str, strategy: str) -> StoredEngine:
 
 
 def stored_host_kind(hosts: str) -> StoredHostKind:
-    """The facts of the kind of hosts in `KIND[:ARGUMENT]`; of an unknown kind only the name."""
+    """The facts of the kind of hosts in `KIND[:ARGUMENT]`; only the name if the kind is not installed."""
     name = HostsChoice.parse(hosts).kind
     if name not in host_kinds():
         return StoredHostKind(name=name)
@@ -54,6 +54,6 @@ def stored_host_kind(hosts: str) -> StoredHostKind:
 
 
 def alternatives(strategy: Strategy, engine: str) -> tuple[Strategy, ...]:
-    """The counterparts of a strategy that an engine has."""
-    able = engines()[engine].strategies if engine in engines() else frozenset()
-    return tuple(strategies()[name] for name in strategy.counterparts if name in able and name in strategies())
+    """The counterparts of a strategy that an engine supports."""
+    supported = engines()[engine].strategies if engine in engines() else frozenset()
+    return tuple(strategies()[name] for name in strategy.counterparts if name in supported and name in strategies())

@@ -1,4 +1,4 @@
-"""Headers of older versions in the form of this one."""
+"""Upgrades run headers that older versions of Paceline wrote."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,18 +11,21 @@ from paceline.strategies.registry import strategies
 
 Fields = Mapping[str, Any]
 VERSION = 1
-"""Of the headers that this program writes."""
+"""Version of the headers that this version of Paceline writes."""
 
 
 def upgrade_header(fields: Fields) -> Fields:
-    """The fields of a header of any version up to this one, as this version has them."""
+    """The fields of a header of any version up to `VERSION`, converted to `VERSION`."""
     for version in range(fields.get("version", 0), VERSION):
         fields = _UPGRADES[version](fields)
     return fields
 
 
 def _from_0_to_1(fields: Fields) -> Fields:
-    """Version 0 had no number and named strategy, engine and hosts in the spec only: their facts are looked up now."""
+    """Add the facts of strategy, engine and hosts, which version 0 named only in the spec.
+
+    Headers of version 0 have no field `version`.
+    """
     spec = fields["spec"]
     if spec["strategy"] not in strategies():
         raise LookupError(unknown("strategy", str(spec["strategy"]), strategies()))
@@ -39,4 +42,4 @@ def _from_0_to_1(fields: Fields) -> Fields:
 
 
 _UPGRADES: Mapping[int, Callable[[Fields], Fields]] = {0: _from_0_to_1}
-"""By the version that they upgrade from, to the next."""
+"""For each version, the function that upgrades a header to the next version."""

@@ -1,4 +1,7 @@
-"""What is measured while a run goes on, appended frame by frame; a torn tail costs only itself."""
+"""The journal of a run in progress: measurements are appended as frames, each with its size and a checksum.
+
+If the last frame is incomplete, only this frame is lost.
+"""
 
 import os
 import struct
@@ -13,9 +16,12 @@ from paceline.messages import DECODE_ERRORS, Count, HostSample
 from paceline.store.paths import append_whole
 
 _FRAME = struct.Struct("<II")
+"""Header of a frame: size of its body in bytes, CRC-32 of the body."""
 
 
 class TaskAdded(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A task was placed on a host."""
+
     task: str
     host: str
 
@@ -29,13 +35,18 @@ class ClockOffset(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class TaskRecords(msgspec.Struct, frozen=True, array_like=True, tag="TaskRecords5"):
-    """The tag changes with the format of a record: one of another version is not to be taken for one of this."""
+    """Step records of a task, as in its record file.
+
+    The tag changes with the format of a record, so that records of another version are never decoded as this one.
+    """
 
     task: str
     data: bytes
 
 
 class _OldTaskRecords(msgspec.Struct, frozen=True, array_like=True, tag="TaskRecords"):
+    """Records in the format of an older version; it is decoded only to be refused."""
+
     task: str
     data: bytes
 
@@ -53,6 +64,8 @@ class _OldTaskRecords4(_OldTaskRecords, frozen=True, array_like=True, tag="TaskR
 
 
 class HostSamples(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Samples of the resource use of a host."""
+
     host: str
     samples: list[HostSample]
 
@@ -61,6 +74,8 @@ Entry = TaskAdded | ClockOffset | TaskRecords | HostSamples
 
 
 class Journal:
+    """Appends entries to the journal file. Writes are not buffered, so a killed controller loses no entry."""
+
     def __init__(self, path: Path) -> None:
         self._file = path.open("ab", buffering=0)
         self._encoder = msgspec.msgpack.Encoder()
@@ -75,15 +90,15 @@ class Journal:
 
 
 def read_journal(path: Path) -> Iterator[Entry]:
-    """Entries up to the first that is torn or damaged; StoreError if another version made them."""
+    """The entries up to the first incomplete or damaged one; StoreError if an older version wrote them."""
     decoder = msgspec.msgpack.Decoder(Entry | _OldTaskRecords | _OldTaskRecords2 | _OldTaskRecords3 | _OldTaskRecords4)
     with path.open("rb") as file:
-        left = os.fstat(file.fileno()).st_size
+        remaining_bytes = os.fstat(file.fileno()).st_size
         while len(head := file.read(_FRAME.size)) == _FRAME.size:
             size, checksum = _FRAME.unpack(head)
-            left -= len(head) + size
-            if left < 0:
-                return  # Room is not even made for what cannot be there.
+            remaining_bytes -= len(head) + size
+            if remaining_bytes < 0:
+                return  # The size is damaged or the frame incomplete: do not allocate memory for it.
             body = file.read(size)
             if len(body) < size or zlib.crc32(body) != checksum:
                 return
@@ -92,6 +107,8 @@ def read_journal(path: Path) -> Iterator[Entry]:
             except DECODE_ERRORS:
                 return
             if isinstance(entry, _OldTaskRecords):
-                what = f"{path.parent} was cut short under an older version of Paceline"
-                raise StoreError(f"{what}: read it once with that one")
+                raise StoreError(
+                    f"run {path.parent} was interrupted under an older version of Paceline, whose records this version "
+                    "cannot read: run `paceline show` on it once with the older version"
+                )
             yield entry

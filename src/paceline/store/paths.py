@@ -1,4 +1,4 @@
-"""The one place that knows the name of every file of a run."""
+"""The paths of all files of a run, how they are written, and how runs are found. No other module names these files."""
 
 import errno
 import os
@@ -12,7 +12,10 @@ from paceline.errors import StoreError, unknown
 
 
 class RunPaths:
-    """A run's directory. Files appear whole, by rename; what streams in is appended."""
+    """The paths inside the directory of a run.
+
+    Files that are written once appear complete, by rename. Events, logs and the journal are appended to.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -24,9 +27,9 @@ class RunPaths:
         self.samples = directory / "samples.parquet"
         self.events = directory / "events.jsonl"
         self.journal = directory / "journal.bin"
-        """What was measured so far, while the run is under way or if it was killed."""
+        """The measurements so far. It exists only while the run is in progress, or if its controller was killed."""
         self.lock = directory / "lock"
-        """Held by the controller for as long as it lives."""
+        """The controller holds this lock as long as it lives."""
         self.logs = directory / "logs"
         self.tensorboard = directory / "tensorboard"
         self.checkpoints = directory / "checkpoints"
@@ -34,12 +37,12 @@ class RunPaths:
         """Scratch space of agents on this machine."""
 
     def checkpoint(self, update: int) -> Path:
-        from paceline.train.checkpoint import file_name  # Loads NumPy, which finding runs does not need.
+        from paceline.train.checkpoint import file_name  # Imported here because it loads NumPy.
 
         return self.checkpoints / file_name(update)
 
     def checkpoints_newest_first(self) -> list[Path]:
-        """Those to go on from, the last one first."""
+        """The checkpoints of the run, the newest first."""
         from paceline.train.checkpoint import checkpoint_updates
 
         try:
@@ -53,7 +56,7 @@ class RunPaths:
 
     @property
     def stacks(self) -> Path:
-        """Where every task was when one of them made no progress."""
+        """The stacks of all tasks, written when one of them made no progress."""
         return self.logs / "stacks.txt"
 
     def tensorboard_of(self, task: str) -> Path:
@@ -65,23 +68,26 @@ class RunPaths:
 
 
 def link_cache(runs: Path) -> Path:
-    """What links were found to carry, by layout."""
+    """The file that caches measured link capacities by layout."""
     return runs / ".links.json"
 
 
 def write_whole(path: Path, data: bytes | memoryview) -> None:
-    """The file is there complete or not at all."""
+    """Write a file so that it exists complete or not at all."""
     temporary = path.with_name(path.name + ".partial")
     try:
         temporary.write_bytes(data)
     except OSError:
-        temporary.unlink(missing_ok=True)  # Where there is no room, half a file must not take the last of it.
+        temporary.unlink(missing_ok=True)  # Free the space of the incomplete file: the disk may be full.
         raise
     os.replace(temporary, path)
 
 
 def append_whole(file: BinaryIO | FileIO, data: bytes) -> None:
-    """To a file without a buffer: all of it or nothing. Half of it would hide all that follows."""
+    """Append all of the data or nothing to an unbuffered file.
+
+    Part of an entry would make everything after it unreadable.
+    """
     start = file.seek(0, os.SEEK_END)
     try:
         if file.write(data) != len(data):
@@ -92,7 +98,7 @@ def append_whole(file: BinaryIO | FileIO, data: bytes) -> None:
 
 
 def create_run(runs: Path, name: str) -> RunPaths:
-    """A new directory `name-1`, `name-2`, …: never one that exists, whoever else is making some."""
+    """Create the directory `name-1`, `name-2`, …: the next free number, also if other processes create runs now."""
     try:
         runs.mkdir(parents=True, exist_ok=True)
         taken = [
@@ -113,21 +119,25 @@ def create_run(runs: Path, name: str) -> RunPaths:
             return paths
     except OSError as error:
         raise StoreError(
-            f"cannot write to the runs directory {runs}: {error.strerror}; choose one with --runs"
+            f"cannot write to the runs directory {runs}: {error.strerror}; choose another directory with --runs"
         ) from None
 
 
 def check_writable(runs: Path) -> None:
-    """Refuse before anything starts if runs cannot be kept there."""
+    """Raise StoreError if runs cannot be written to this directory; called before anything is started."""
     existing = next(parent for parent in (runs, *runs.absolute().parents) if parent.exists())
     if not existing.is_dir():
-        raise StoreError(f"the runs directory {runs} cannot be made: {existing} is a file; choose one with --runs")
-    if not os.access(existing, os.W_OK | os.X_OK) or not _really_writable(existing):
-        raise StoreError(f"cannot write to the runs directory {runs}: permission denied; choose one with --runs")
+        raise StoreError(
+            f"cannot create the runs directory {runs}: {existing} is a file; choose another directory with --runs"
+        )
+    if not os.access(existing, os.W_OK | os.X_OK) or not _can_create_file(existing):
+        raise StoreError(
+            f"cannot write to the runs directory {runs}: permission denied; choose another directory with --runs"
+        )
 
 
-def _really_writable(directory: Path) -> bool:
-    """access(2) says yes to root on a read-only file system; only trying tells."""
+def _can_create_file(directory: Path) -> bool:
+    """Whether a file can be created. access(2) is not enough: it allows root to write to a read-only file system."""
     probe = directory / f".paceline-probe-{os.getpid()}"
     try:
         probe.touch()
@@ -140,40 +150,42 @@ def _really_writable(directory: Path) -> bool:
 def all_runs(runs: Path) -> Iterator[RunPaths]:
     """Every run below `runs`, oldest first."""
     try:
-        found = [RunPaths(entry) for entry in runs.iterdir() if (entry / "spec.toml").is_file()]
+        existing = [RunPaths(entry) for entry in runs.iterdir() if (entry / "spec.toml").is_file()]
     except FileNotFoundError:
         return iter(())
     except OSError as error:
         raise StoreError(f"cannot read the runs directory {runs}: {error.strerror}") from None
-    return iter(sorted(found, key=lambda paths: (paths.spec.stat().st_mtime_ns, paths.id)))
+    return iter(sorted(existing, key=lambda paths: (paths.spec.stat().st_mtime_ns, paths.id)))
 
 
-def find_run(runs: Path, asked: str) -> RunPaths:
+def find_run(runs: Path, name: str) -> RunPaths:
     """A run by its directory, its id, a unique beginning of its id, or `latest`."""
-    if "/" in asked and (Path(asked) / "spec.toml").is_file():
-        return RunPaths(Path(asked))
+    if "/" in name and (Path(name) / "spec.toml").is_file():
+        return RunPaths(Path(name))
     known = list(all_runs(runs))
     if not known:
-        raise StoreError(f"no runs in {runs}: make one with paceline run, or say where they are with --runs")
-    if asked == "latest":
+        raise StoreError(f"no runs in {runs}: start one with `paceline run`, or choose another directory with --runs")
+    if name == "latest":
         return known[-1]
-    exact = [paths for paths in known if paths.id == asked]
-    found = exact or [paths for paths in known if paths.id.startswith(asked)]
-    if not found:
-        raise StoreError(unknown("run", asked, [paths.id for paths in known[-8:]]))
-    if len(found) > 1:
-        raise StoreError(f"'{asked}' fits {len(found)} runs ({', '.join(p.id for p in found[:4])}, …): say more of it")
-    return found[0]
+    exact = [paths for paths in known if paths.id == name]
+    matches = exact or [paths for paths in known if paths.id.startswith(name)]
+    if not matches:
+        raise StoreError(unknown("run", name, [paths.id for paths in known[-8:]]))
+    if len(matches) > 1:
+        ids = ", ".join(paths.id for paths in matches[:4]) + (", …" if len(matches) > 4 else "")
+        raise StoreError(f"'{name}' is the beginning of {len(matches)} run ids ({ids}): give more characters")
+    return matches[0]
 
 
 def runs_of_sweep(runs: Path, name: str) -> list[RunPaths]:
+    """The runs of a sweep, which are named after it: `name-1`, `name-2`, …, oldest first."""
     return [paths for paths in all_runs(runs) if re.fullmatch(rf"{re.escape(name)}-\d+", paths.id)]
 
 
-def find_runs(runs: Path, asked: Sequence[str]) -> list[RunPaths]:
-    """Runs by id or, where a name is not one, all runs of the sweep of that name."""
-    found: dict[str, RunPaths] = {}
-    for name in asked:
+def find_runs(runs: Path, names: Sequence[str]) -> list[RunPaths]:
+    """All runs of the sweeps with these names; a name that is not a sweep is looked up as a run. No run is repeated."""
+    runs_by_id: dict[str, RunPaths] = {}
+    for name in names:
         for paths in runs_of_sweep(runs, name) or [find_run(runs, name)]:
-            found[paths.id] = paths
-    return list(found.values())
+            runs_by_id[paths.id] = paths
+    return list(runs_by_id.values())

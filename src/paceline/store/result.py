@@ -1,4 +1,4 @@
-"""The result of a run: plain data, every field with its unit in its name. The JSON contract is this file."""
+"""The result of a run as plain data. Its fields are the keys of result.json and of `--json`."""
 
 from typing import Any, Literal
 
@@ -11,23 +11,29 @@ Status = Literal["ok", "failed", "diverged", "aborted"]
 
 
 class Final(msgspec.Struct, kw_only=True):
+    """The final evaluation."""
+
     loss: float | None
     accuracy: float | None
-    """None where there is nothing to get right."""
+    """None if the workload has no accuracy, such as an autoencoder."""
     auc: float | None = None
-    """Area under the ROC curve, of a choice between two."""
+    """Area under the ROC curve, for models with two classes."""
     value: float | None = None
-    """What a computation came to that is not training."""
+    """The result of a computation that is not training."""
 
 
 class Reached(msgspec.Struct, kw_only=True):
+    """The stop rule that ended the run."""
+
     rule: str
     at_s: float
-    """Seconds of training until the rule held."""
+    """Seconds of training until the rule was met."""
     at_update: int
 
 
 class Staleness(msgspec.Struct, kw_only=True):
+    """Number of updates that others made between the pull and the push of a step, over all steps of a worker."""
+
     mean: float
     p95: float
     max: int
@@ -41,12 +47,14 @@ class WorkerResult(msgspec.Struct, kw_only=True):
     """Seconds in each phase, over the whole training."""
     staleness: Staleness | None
     dropped: int = 0
-    """Steps whose gradient came too late for its update (--backup)."""
+    """Steps whose gradient arrived too late for its update and was dropped (--backup)."""
     fetched_mb: float = 0.0
-    """Blocks that it had to fetch from other tasks, where nothing is trained."""
+    """Size of the blocks that it fetched from other tasks; 0 for training."""
 
 
 class Traffic(msgspec.Struct, kw_only=True):
+    """Received (rx) and sent (tx) network traffic during the training."""
+
     rx_mb_s_mean: float = 0.0
     rx_mb_s_max: float = 0.0
     tx_mb_s_mean: float = 0.0
@@ -61,12 +69,12 @@ class Disk(msgspec.Struct, kw_only=True):
 
 
 class Link(msgspec.Struct, kw_only=True):
-    """What a host's link can carry."""
+    """Capacity of a host's network link in both directions."""
 
     tx_mb_s: float
     rx_mb_s: float
     known_from: str
-    """Its given rate, or a measurement."""
+    """`by --link` if the rate was given, `measured` if it was measured."""
 
 
 class HostResult(msgspec.Struct, kw_only=True):
@@ -76,19 +84,19 @@ class HostResult(msgspec.Struct, kw_only=True):
     """Cores used by the host's tasks, on average over the training."""
     cpu_cores_max: float
     busiest_core_max: float
-    """Share of its time that the busiest core of the machine was busy, at its height."""
+    """Highest load of a core of the machine: share of the time that it was busy."""
     memory_mb_max: float
     external: Traffic
     loopback: Traffic
     disk: Disk
     scope: dict[str, str]
-    """Whose figures these are, where not the host's alone."""
+    """For each group of figures, what they cover: the host's tasks or the machine that hosts share."""
     link: Link | None = None
-    """None where hosts have no links of their own, or nobody knows."""
+    """None if the host has no link of its own, or its capacity is not known."""
 
 
 class Suspect(msgspec.Struct, kw_only=True):
-    """The cause that came second."""
+    """The cause with the second largest share."""
 
     cause: str
     where: str
@@ -96,18 +104,22 @@ class Suspect(msgspec.Struct, kw_only=True):
 
 
 class Verdict(msgspec.Struct, kw_only=True):
+    """The bottleneck of the run."""
+
     cause: str
     where: str
     share: float
-    """Of the workers' time."""
+    """Share of the workers' time that the cause accounts for; for `startup`, share of the total time."""
     evidence: list[str]
     remedy: list[str]
     runner_up: Suspect | None = None
     confidence: Literal["high", "medium", "low"] = "low"
-    """Follows from how many steps there were, and how much of their time was recorded."""
+    """Depends on the number of steps, the part of their time that was recorded, and the lead over the second cause."""
 
 
 class Incident(msgspec.Struct, kw_only=True):
+    """Something that went wrong during the run, such as the loss of a task; `t_s` is on the run's clock."""
+
     t_s: float
     what: str
     task: str | None = None
@@ -115,47 +127,53 @@ class Incident(msgspec.Struct, kw_only=True):
 
 
 class FaultResult(msgspec.Struct, kw_only=True):
-    """A fault that was asked for, and what followed from it."""
+    """A fault that was requested with --fault, and its effects."""
 
     what: str
     task: str | None = None
     host: str | None = None
-    """Of the task, or hit as a whole."""
+    """The host of the task, or the host that was the target."""
     at_s: float | None = None
-    """Seconds of training until it was caused; None if the run was over before."""
+    """Seconds of training until the fault was injected; None if the run ended before."""
     over_s: float | None = None
-    """Seconds of training until it was undone; None if it never was."""
+    """Seconds of training until the fault was undone; None if it was not."""
     detected_s: float | None = None
-    """From the fault to the first incident about its task or host."""
+    """Seconds from the fault to the first incident about its task or host."""
     restarted_s: float | None = None
-    """From the fault until the tasks it cost were at work again."""
+    """Seconds from the fault until the tasks that it ended were working again."""
     back_at_speed_s: float | None = None
-    """From the fault until the run went at 90 % of its pace before; 0 if it never was slower, None if never again."""
+    """Seconds from the fault until the run was back at 90 % of its rate before the fault.
+
+    It is 0 if the run never was slower, None if it did not come back to this rate.
+    """
     updates_lost: int = 0
-    """Updates that were made and had to be made again."""
+    """Updates that were lost in the return to a checkpoint and had to be repeated."""
 
 
 class Result(msgspec.Struct, kw_only=True):
+    """Everything that `paceline run --json` and `paceline show --json` print for a run."""
+
     run: str
     workload: str
     engine: str
     strategy: str
     layout: str
     batch: int
-    """Examples per worker and step; 0 where nothing is trained."""
+    """Examples per worker and step; 0 for a computation that is not training."""
     seed: int
     repeat: int
     status: Status
     reason: str | None
     tainted: bool
+    """Whether the run went back to a checkpoint or was resumed; such runs are left out of comparisons."""
     updates: int
     examples: int
     train_s: float
-    """From the moment all workers were in until the last update, and the evaluation that made it the last."""
+    """Seconds from the start of the training to the last update, or to the evaluation after it that ended the run."""
     total_s: float
-    """From the start of the hosts until everything was collected."""
+    """Seconds from the start of the hosts until all measurements were collected."""
     first_step_s: float | None
-    """From the start of the hosts until every worker had made its first step."""
+    """Seconds from the start of the hosts until every worker had made its first step."""
     updates_per_s: float
     examples_per_s: float
     final: Final
@@ -165,45 +183,45 @@ class Result(msgspec.Struct, kw_only=True):
     verdict: Verdict
     incidents: list[Incident]
     dir: str
-    # Added to the contract's keys:
     hosts_kind: str
     settings: dict[str, Any]
-    """What else was asked for: link, cpus, lr, threads, …"""
+    """The other options of the run: link, cpus, lr, threads, …"""
     size: str = ""
-    """Which form of the workload."""
+    """Variant of the workload; empty if it has only one."""
     transport: str | None = None
-    """How tasks passed values, where there is a choice: memory or tcp."""
+    """How tasks exchanged values: `memory` or `tcp`; None if the engine offers no choice."""
     data: str
-    """Which data was really used."""
+    """The data that was used, which may be a substitute for the requested data."""
     started_at: str
     key: str
-    """Equal for runs of equal specs; a sweep finds its finished runs by it."""
+    """Equal for runs of equal specs; a repeated sweep command recognizes finished runs by it."""
     other_cores_mean: float = 0.0
-    """Cores of all machines used by anything but the run's tasks, on average over the training."""
+    """Cores of all machines that other programs used (background load), on average over the training."""
     other_cores_by_host: dict[str, float] = {}
     """The same for each host's machine; hosts that share a machine have the same number."""
     traceback: str | None = None
-    """Of a user's own workload that failed: from where its code comes in."""
+    """Traceback of a user's workload that failed, from the first frame in the user's code; None otherwise."""
     traced_steps: int = 0
-    """Steps from whose traces the phases of fused steps were divided."""
+    """Traced steps; their phases are used to divide the time of fused steps into phases."""
     faults: list[FaultResult] = []
-    """What was made to go wrong, by --fault."""
+    """The faults that were injected with --fault."""
     synchronous: bool = False
-    """Whether one update takes a step of every worker."""
+    """Whether every update needs a step of every worker."""
     single_worker: bool = False
-    """Whether the strategy has one worker, so that this run is the baseline of those with several."""
+    """Whether the strategy has one worker, so that the run is the baseline of runs with several workers."""
     one_machine: bool = False
     """Whether the tasks of all hosts compete for the cores of one machine."""
     schema: int = 2
-    """As written: keys that a later schema added are filled in when the result is read."""
+    """Schema version with which the result was written; `decode` fills in keys that a later version added."""
 
     @property
     def title(self) -> str:
+        """Name of the workload, with its variant."""
         return f"{self.workload}:{self.size}" if self.size else self.workload
 
     @property
     def to_target_s(self) -> float | None:
-        """Seconds of training to the loss or accuracy that was asked for."""
+        """Seconds of training to the requested loss or accuracy; None if another rule ended the run."""
         is_quality = self.reached and self.reached.rule.startswith(("loss", "accuracy"))
         return self.reached.at_s if self.reached and is_quality else None
 
@@ -213,6 +231,7 @@ def encode(result: Result) -> bytes:
 
 
 def decode(data: bytes) -> Result:
+    """The result, with the keys that its schema version lacks."""
     result = msgspec.json.decode(data, type=Result)
     if result.schema < 2 and (strategy := strategies().get(result.strategy)):
         result.synchronous, result.single_worker = strategy.synchronous, strategy.single_worker

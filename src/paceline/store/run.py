@@ -1,4 +1,4 @@
-"""A run as it is on disk: what was asked, what happened, what was measured."""
+"""Reads a stored run: its header, events, tables and result."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,21 +22,23 @@ from paceline.store.result import Result
 from paceline.store.tables import SAMPLES_SCHEMA, STEPS_SCHEMA, upgrade_table
 from paceline.store.writer import consolidate
 
-Kind = TypeVar("Kind", bound=StoredEvent)
+AnyEvent = TypeVar("AnyEvent", bound=StoredEvent)
 
 
 class StoredRun:
+    """A run on disk. Each file is read when it is first needed; damage is reported as StoreError."""
+
     def __init__(self, paths: RunPaths) -> None:
         self.paths = paths
 
     @cached_property
     def header(self) -> RunHeader:
-        """What the run is; StoreError if there is no header that this program can read."""
+        """The configuration of the run; StoreError if it is missing or cannot be read."""
         return read_header(self.paths.id, self.first(HEADER_EVENT))
 
     @cached_property
     def events(self) -> list[Event]:
-        """In order of time; a torn last line is left out, as is any other that cannot be what was written."""
+        """The events in order of time, without incomplete or damaged lines."""
         try:
             lines = self.paths.events.read_bytes().split(b"\n")
         except OSError as error:
@@ -44,12 +46,12 @@ class StoredRun:
         return [event for line in lines if (event := parse_event(line))]
 
     def first(self, name: str) -> Event | None:
-        """The first event of that name with all its fields."""
+        """The first event with this name, with all its fields; None if there is none."""
         return next((event for event in self.events if event["event"] == name), None)
 
-    def all(self, kind: type[Kind]) -> list[Kind]:
-        """The events of a kind, in order of time."""
-        return [msgspec.convert(event, kind) for event in self.events if event["event"] == kind.name]
+    def all(self, event_type: type[AnyEvent]) -> list[AnyEvent]:
+        """The events of a type, in order of time."""
+        return [msgspec.convert(event, event_type) for event in self.events if event["event"] == event_type.name]
 
     @cached_property
     def steps(self) -> pl.DataFrame:
@@ -71,49 +73,54 @@ class StoredRun:
 
     @property
     def result(self) -> Result | None:
-        """As it was written at the end of the run; None if it never was."""
+        """The result that was written at the end of the run; None if there is none."""
         try:
             return results.decode(self.paths.result.read_bytes())
         except FileNotFoundError:
             return None
         except (OSError, *DECODE_ERRORS) as error:
-            raise StoreError(f"{self.paths.result} is damaged: {error}") from None
+            raise StoreError(
+                f"{self.paths.result} is damaged ({error}): delete it, and it will be computed again"
+            ) from None
 
     def write_result(self, result: Result) -> None:
         write_whole(self.paths.result, results.encode(result))
 
 
 @contextmanager
-def as_store_errors(what: Path) -> Iterator[None]:
-    """What damage leads to is told as damage: one bad run must not keep others from being shown.
+def as_store_errors(path: Path) -> Iterator[None]:
+    """Report errors while reading a damaged file or run as StoreError, so that other runs can still be shown.
 
-    Checksums and forms let little through, but a flipped bit may make a number absurd, and polars panics, which is
-    no Exception, at some tables that are none.
+    Checksums and typed events detect most damage, but a flipped bit can still make a number absurd. polars panics on
+    some damaged tables, and its PanicException is not a subclass of Exception.
     """
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        raise StoreError(f"{what} is damaged ({type(error).__name__}: {error})") from error
+        raise StoreError(f"{path} is damaged ({type(error).__name__}: {error})") from error
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        raise StoreError(f"{what} is damaged ({error})") from None
+        raise StoreError(f"{path} is damaged ({error})") from None
 
 
 @contextmanager
 def recovering(paths: RunPaths) -> Iterator[None]:
-    """Alone with a run whose controller is gone: tables made, scratch space removed; StoreError if it is alive."""
+    """Hold the lock of a run whose controller was killed, after its tables are written and its spool is removed.
+
+    StoreError if the controller is still alive or the files cannot be written.
+    """
     lock = filelock.FileLock(paths.lock)
     try:
         lock.acquire(timeout=0)
     except filelock.Timeout:
-        raise StoreError(f"run {paths.id} is still under way: wait for it, or look again later") from None
+        raise StoreError(f"run {paths.id} is still in progress: try again when it has ended") from None
     except OSError as error:
-        raise StoreError(f"run {paths.id} was cut short and cannot be set right: {error.strerror}") from None
+        raise StoreError(f"run {paths.id} was interrupted and its tables cannot be written: {error.strerror}") from None
     try:
         with as_store_errors(paths.journal):
             consolidate(paths)
         yield
     except OSError as error:
-        raise StoreError(f"run {paths.id} was cut short and cannot be set right: {error.strerror}") from None
+        raise StoreError(f"run {paths.id} was interrupted and its tables cannot be written: {error.strerror}") from None
     finally:
         lock.release()
         paths.lock.unlink(missing_ok=True)

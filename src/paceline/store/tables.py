@@ -1,4 +1,4 @@
-"""Journal entries become the two tables of a run: steps and samples, all times on the run's clock."""
+"""Builds the two tables of a run, steps and samples, from the entries of its journal. Times are on the run's clock."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,11 +12,11 @@ from paceline.recording.layout import FIELDS, FINAL, TRACED, RecordKind
 from paceline.recording.rows import decode
 from paceline.store.journal import ClockOffset, Entry, HostSamples, TaskAdded, TaskRecords
 
-_RECORDED = {column: numpy_type for field in FIELDS for column, numpy_type in field.columns.items()}
+_RECORD_COLUMNS = {column: numpy_type for field in FIELDS for column, numpy_type in field.columns.items()}
 STEPS_SCHEMA: dict[str, Any] = {
     "task": pl.String,
     "host": pl.String,
-    **{column: pl.Series(np.empty(0, numpy_type)).dtype for column, numpy_type in _RECORDED.items()},
+    **{column: pl.Series(np.empty(0, numpy_type)).dtype for column, numpy_type in _RECORD_COLUMNS.items()},
 }
 _COUNTS = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets")
 TASK_FIELDS: dict[str, Any] = {
@@ -24,7 +24,7 @@ TASK_FIELDS: dict[str, Any] = {
     "cpu_s": pl.Float64,
     "rss_bytes": pl.Int64,
     "threads": pl.Int64,
-    "run_wait_s": pl.Float64,  # null where the system does not say, and in runs older than this field
+    "run_wait_s": pl.Float64,  # null if the system does not measure it, and in runs older than this field
 }
 SAMPLES_SCHEMA: dict[str, Any] = {
     "host": pl.String,
@@ -40,7 +40,7 @@ SAMPLES_SCHEMA: dict[str, Any] = {
 
 
 def build_tables(entries: Iterable[Entry]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(steps, samples)."""
+    """The tables (steps, samples). Damaged or missing entries lose only their own rows."""
     offsets: dict[str, int] = {}
     hosts: dict[str, str] = {}
     chunks: dict[str, list[bytes]] = {}
@@ -53,34 +53,37 @@ def build_tables(entries: Iterable[Entry]) -> tuple[pl.DataFrame, pl.DataFrame]:
                 offsets[host] = offset_ns
             case TaskRecords(task, data):
                 chunks.setdefault(task, []).append(data)
-            case HostSamples(host, more):
-                samples.setdefault(host, []).extend(more)
-    steps = [_steps(task, hosts.get(task, "?"), b"".join(data), offsets) for task, data in sorted(chunks.items())]
-    hosts_samples = [_samples(host, taken, offsets.get(host, 0)) for host, taken in sorted(samples.items())]
+            case HostSamples(host, host_samples):
+                samples.setdefault(host, []).extend(host_samples)
+    step_tables = [_steps(task, hosts.get(task, "?"), b"".join(data), offsets) for task, data in sorted(chunks.items())]
+    sample_tables = [
+        _samples(host, host_samples, offsets.get(host, 0)) for host, host_samples in sorted(samples.items())
+    ]
     return (
-        pl.concat(steps) if steps else pl.DataFrame(schema=STEPS_SCHEMA),
-        pl.concat(hosts_samples) if hosts_samples else pl.DataFrame(schema=SAMPLES_SCHEMA),
+        pl.concat(step_tables) if step_tables else pl.DataFrame(schema=STEPS_SCHEMA),
+        pl.concat(sample_tables) if sample_tables else pl.DataFrame(schema=SAMPLES_SCHEMA),
     )
 
 
 def upgrade_table(table: pl.DataFrame, schema: dict[str, Any]) -> pl.DataFrame:
-    """A table of any version as one of today: what an older one did not know of a task is null."""
+    """A table of any version with the current schema; task fields that an older version lacks are null."""
     return table.cast(pl.Schema(schema))
 
 
 def _steps(task: str, host: str, data: bytes, offsets: dict[str, int]) -> pl.DataFrame:
     records = decode(data)
-    names = np.array([kind.name.lower() for kind in RecordKind])
+    kind_names = np.array([kind.name.lower() for kind in RecordKind])
     is_eval = records["kind"] == RecordKind.EVAL
-    start = records["start_ns"].astype(np.int64) + offsets.get(host, 0)
+    start_ns = records["start_ns"].astype(np.int64) + offsets.get(host, 0)
     return pl.DataFrame(
         {
             "task": pl.repeat(task, len(records), eager=True),
             "host": pl.repeat(host, len(records), eager=True),
-            "kind": names[np.minimum(records["kind"], len(names) - 1)],
+            # A damaged kind must not be an index outside of the names.
+            "kind": kind_names[np.minimum(records["kind"], len(kind_names) - 1)],
             "step": records["step"],
             "update": records["update"],
-            "t_s": start / 1e9,
+            "t_s": start_ns / 1e9,
             "duration_s": records["duration_ns"] / 1e9,
             "loss": records["loss"],
             "accuracy": np.where(is_eval, records["accuracy"], np.float32("nan")),
@@ -92,19 +95,19 @@ def _steps(task: str, host: str, data: bytes, offsets: dict[str, int]) -> pl.Dat
     )
 
 
-def _samples(host: str, taken: list[HostSample], offset_ns: int) -> pl.DataFrame:
+def _samples(host: str, samples: list[HostSample], offset_ns: int) -> pl.DataFrame:
     columns: dict[str, list[Any]] = {
-        "host": [host] * len(taken),
-        "t_s": [(sample.t_ns + offset_ns) / 1e9 for sample in taken],
-        "cpu_s": [sample.cpu_s for sample in taken],
-        "cores_busy_s": [sample.cores_busy_s for sample in taken],
-        "memory_bytes": [sample.memory_bytes for sample in taken],
-        "disk_read_bytes": [sample.disk_read_bytes for sample in taken],
-        "disk_write_bytes": [sample.disk_write_bytes for sample in taken],
-        "tasks": [[structs.asdict(task) for task in sample.tasks] for sample in taken],
+        "host": [host] * len(samples),
+        "t_s": [(sample.t_ns + offset_ns) / 1e9 for sample in samples],
+        "cpu_s": [sample.cpu_s for sample in samples],
+        "cores_busy_s": [sample.cores_busy_s for sample in samples],
+        "memory_bytes": [sample.memory_bytes for sample in samples],
+        "disk_read_bytes": [sample.disk_read_bytes for sample in samples],
+        "disk_write_bytes": [sample.disk_write_bytes for sample in samples],
+        "tasks": [[structs.asdict(task) for task in sample.tasks] for sample in samples],
     }
     for side in ("external", "loopback"):
-        counts: list[LinkCount] = [getattr(sample, side) for sample in taken]
+        counts: list[LinkCount] = [getattr(sample, side) for sample in samples]
         for count in _COUNTS:
             columns[f"{side}_{count}"] = [getattr(link, count) for link in counts]
     return pl.DataFrame(columns, schema=SAMPLES_SCHEMA)

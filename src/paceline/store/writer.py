@@ -1,4 +1,7 @@
-"""Everything a run leaves on disk while it goes on. Appends are small and unbuffered: a kill loses nothing written."""
+"""Writes the files of a run in progress, and turns its journal into tables at the end.
+
+Appends are small and not buffered, so a killed controller loses nothing that was written.
+"""
 
 import io
 import shutil
@@ -25,11 +28,12 @@ from paceline.store.journal import Entry, Journal, TaskRecords, read_journal
 from paceline.store.paths import RunPaths, append_whole, create_run, write_whole
 from paceline.store.unshipped import unshipped_records
 
-_ATTACHED_BYTES = 4 * 2**30
+_MAX_FILE_BYTES = 4 * 2**30
+"""Largest file that a task may store with the run. A model that needs more is not expected on these hosts."""
 
 
 class RunWriter:
-    """Owns a new run directory; holds its lock until released or killed."""
+    """Creates a run directory, writes its files and holds its lock until `release` or the end of the process."""
 
     def __init__(self, runs: Path, name: str, plan: RunPlan) -> None:
         self.paths = create_run(runs, name)
@@ -38,7 +42,7 @@ class RunWriter:
         self._started_ns = clock_ns()
         self._checkpoint_keep = plan.spec.checkpoint_keep
         self.write_error: str | None = None
-        """Why what is measured can no longer be kept, in a line."""
+        """The first error while writing to the run directory, in one line; None while all writes succeed."""
         self._journal = Journal(self.paths.journal)
         self._events = self.paths.events.open("ab", buffering=0)
         write_whole(self.paths.spec, tomli_w.dumps(_spec_fields(plan)).encode())
@@ -52,49 +56,56 @@ class RunWriter:
         return (clock_ns() - self._started_ns) / 1e9
 
     def write_header(self, header: RunHeader) -> None:
-        """The first line of the run's events."""
+        """Write the header as the first event of the run."""
         self.event(HEADER_EVENT, **header_fields(header))
 
     def event(self, name: str, **fields: Any) -> None:
-        """One line in the run's diary."""
+        """Append an event with the current time to events.jsonl."""
         fields = {"t_s": round(self.now_s(), 6), "event": name, **fields}
         with self.catch_disk_errors():
             append_whole(self._events, msgspec.json.encode(fields) + b"\n")
 
     def add(self, entry: Entry) -> None:
+        """Append an entry to the journal."""
         if self.write_error and isinstance(entry, TaskRecords):
-            return  # Those that did not fit are still with the task: what follows them must be looked for there, too.
+            # Records are lost to the journal after the first failed write. All of them are still in the record file of
+            # the task, where `unshipped_records` looks for everything after the last record in the journal.
+            return
         with self.catch_disk_errors():
             self._journal.add(entry)
 
     def log(self, name: str, text: bytes) -> None:
+        """Append output of a task to its log file."""
         with self.catch_disk_errors(), self.paths.log(name).open("ab") as file:
             file.write(text)
 
     def write_stacks(self, text: str) -> str:
-        """Keep where tasks were stuck; returns where that is, as a user finds it from the run's directory."""
+        """Write the stacks of the tasks; returns the path of the file relative to the run directory."""
         with self.catch_disk_errors():
             write_whole(self.paths.stacks, text.encode())
         return str(self.paths.stacks.relative_to(self.paths.directory))
 
     def attach(self, task: str, kind: str, name: str, data: bytes, *, last: bool) -> None:
-        """A part of a file that a task leaves with the run."""
+        """Store a part of a file that a task sends; the file appears under its name after the last part."""
         folder = {"checkpoint": self.paths.checkpoints, "tensorboard": self.paths.tensorboard_of(task)}.get(kind)
         if folder is None or Path(name).name != name:
-            raise StoreError(f"{task} sent a file of kind '{kind}' named '{name}': refused")
+            raise StoreError(
+                f"{task} sent a file of kind '{kind}' named '{name}': the kind must be checkpoint or tensorboard, "
+                "and the name must not contain a directory"
+            )
         partial = folder / f"{name}.partial"
         with self.catch_disk_errors():
             folder.mkdir(exist_ok=True)
             with partial.open("ab") as file:
-                if file.tell() + len(data) > _ATTACHED_BYTES:
-                    raise StoreError(f"{task}'s {name} is larger than {_ATTACHED_BYTES} bytes")
+                if file.tell() + len(data) > _MAX_FILE_BYTES:
+                    raise StoreError(f"file {name} of {task} is larger than the allowed {_MAX_FILE_BYTES} bytes")
                 file.write(data)
             if last:
                 partial.replace(folder / name)
                 if kind == "checkpoint":
-                    self._drop_old_checkpoints()
+                    self._delete_old_checkpoints()
 
-    def _drop_old_checkpoints(self) -> None:
+    def _delete_old_checkpoints(self) -> None:
         for old in self.paths.checkpoints_newest_first()[self._checkpoint_keep :]:
             old.unlink(missing_ok=True)
 
@@ -102,18 +113,18 @@ class RunWriter:
         """Turn the journal into tables."""
         self._journal.close()
         self._events.close()
-        self.write_error = None  # The scratch space, which goes, may be what was missing.
+        self.write_error = None  # The tables may still fit: the space of the spool can be freed for them.
         with self.catch_disk_errors():
             consolidate(self.paths)
 
     def release(self) -> None:
-        """Let go of the run: from here on anyone may read it."""
+        """Release the lock, so that other processes can read the run."""
         self._lock.release()
         self.paths.lock.unlink(missing_ok=True)
 
     @contextmanager
     def catch_disk_errors(self) -> Iterator[None]:
-        """A write that fails is told once, as trouble of the run; it is no reason to lose what was kept so far."""
+        """Keep the first failed write in `write_error` and do not raise it, so that the run keeps what it has."""
         try:
             yield
         except OSError as error:
@@ -121,25 +132,28 @@ class RunWriter:
 
 
 def consolidate(paths: RunPaths) -> None:
-    """Journal and what agents had not shipped -> parquet. Done again without harm if it was cut short."""
+    """Turn the journal and the records that no agent had sent into parquet tables, and remove journal and spool.
+
+    If it is interrupted, it can be called again: the journal is removed only after the tables are written.
+    """
     if not paths.journal.exists():
         shutil.rmtree(paths.spool, ignore_errors=True)
         return
-    made = tables.build_tables(chain(read_journal(paths.journal), unshipped_records(paths)))
+    steps, samples = tables.build_tables(chain(read_journal(paths.journal), unshipped_records(paths)))
     try:
-        _write(paths, *made)
+        _write(paths, steps, samples)
     except OSError:
-        # Room that was set aside for records to come may be what is missing.
+        # Record files reserve space for later records: free it and try again.
         for records in paths.spool.glob("*/*.records"):
             truncate_unused(records)
-        _write(paths, *made)
+        _write(paths, steps, samples)
     paths.journal.unlink()
     shutil.rmtree(paths.spool, ignore_errors=True)
 
 
 def _write(paths: RunPaths, steps: pl.DataFrame, samples: pl.DataFrame) -> None:
     for table, target in ((steps, paths.steps), (samples, paths.samples)):
-        # Not by polars itself: it tells a full disk as a fault of the table's.
+        # polars does not write the file itself, because it reports a full disk as an error of the table.
         data = io.BytesIO()
         table.write_parquet(data)
         write_whole(target, data.getbuffer())
@@ -147,7 +161,7 @@ def _write(paths: RunPaths, steps: pl.DataFrame, samples: pl.DataFrame) -> None:
 
 
 def _spec_fields(plan: RunPlan) -> dict[str, Any]:
-    """The run as a spec file: `paceline run` on it makes the same run again."""
+    """The fields of spec.toml: `paceline run` with this file repeats the run."""
     fields = {key: value for key, value in spec_fields(plan.spec).items() if value is not None}
     del fields["repeat"]
     fields["layout"] = str(plan.layout)
