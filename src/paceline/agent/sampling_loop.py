@@ -1,6 +1,6 @@
-"""The agent's loop that samples the host at a fixed rate and ships (sends) samples and news of tasks in batches.
+"""The agent's loop: samples the host at a fixed rate, and ships samples, step records and log lines in batches.
 
-Samples are shipped in batches because each message costs the controller more than the samples in it.
+They are shipped in batches because each message costs the controller more than the samples in it.
 """
 
 import math
@@ -14,14 +14,15 @@ from paceline.agent.sampler import Sampler
 from paceline.messages import HostSample
 
 SHIP_EVERY_S = 0.8
-"""At most this much measured data is lost if the controller dies; each shipment costs it a millisecond or more."""
+"""Seconds between two shipments. A shorter interval loses fewer samples if this agent is killed; a longer one costs the
+controller less, which needs a millisecond or more for each shipment."""
 
 Ship = Callable[[list[HostSample]], None]
 """Sends these samples, and the new records and log lines of the tasks, to the controller."""
 
 
-def sample_and_ship(sampler: Sampler, ship: Ship, closing: threading.Event, sample_hz: float) -> None:
-    """Sample and ship until `closing` is set; samples not yet shipped are shipped then.
+def sample_and_ship(sampler: Sampler, ship: Ship, stop_requested: threading.Event, sample_hz: float) -> None:
+    """Sample and ship until `stop_requested` is set; samples not yet shipped are shipped then.
 
     With `sample_hz` 0 the host is not sampled, but `ship` is still called for the records and logs of the tasks.
     """
@@ -29,11 +30,11 @@ def sample_and_ship(sampler: Sampler, ship: Ship, closing: threading.Event, samp
     period = 1 / sample_hz if sample_hz else math.inf
     ship_due = time.monotonic()
     sample_due = ship_due if sample_hz else math.inf
-    while not closing.wait(max(0.0, min(sample_due, ship_due) - time.monotonic())):
+    while not stop_requested.wait(max(0.0, min(sample_due, ship_due) - time.monotonic())):
         if time.monotonic() >= sample_due:
             sampler.read_counters()
-            # Do not catch up after a late sample: two samples right after each other contain nothing new.
-            sample_due = max(sample_due + period, time.monotonic())
+            # Skip the samples that were missed: two samples right after each other contain nothing new.
+            sample_due += period * max(1, math.ceil((time.monotonic() - sample_due) / period))
         if time.monotonic() >= ship_due:
             ship(sampler.take_samples())
             ship_due = time.monotonic() + SHIP_EVERY_S
@@ -41,7 +42,7 @@ def sample_and_ship(sampler: Sampler, ship: Ship, closing: threading.Event, samp
 
 
 def use_batch_scheduling() -> None:
-    """Let this thread never preempt a task: when it wakes up, it waits until a core becomes free.
+    """Give this thread the policy SCHED_BATCH, so that it does not interrupt a training process when it wakes up.
 
     A scheduling policy that the user has set for the whole run, such as SCHED_IDLE, is kept.
     """

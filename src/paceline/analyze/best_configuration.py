@@ -41,26 +41,27 @@ class BestConfiguration(msgspec.Struct, frozen=True):
 
 def best_configurations(groups: Sequence[Group], names: Sequence[str] | None = None) -> list[BestConfiguration]:
     """One for each goal in which at least two groups of the same workload and data can be compared."""
-    contests: dict[tuple[str, str], list[tuple[Group, str]]] = {}
+    comparable_groups: dict[tuple[str, str], list[tuple[Group, str]]] = {}
     for group, name in zip(groups, names or group_names(groups), strict=True):
         if group.ok:
-            contests.setdefault(comparable_key(group), []).append((group, name))
+            comparable_groups.setdefault(comparable_key(group), []).append((group, name))
     found = []
-    for contest in contests.values():
-        subject = contest[0][0].first.workload if len(contests) > 1 else ""
-        for metric in informative_metrics([group for group, _ in contest]):
-            best = _best(metric, contest, subject)
+    for comparable in comparable_groups.values():
+        subject = comparable[0][0].first.workload if len(comparable_groups) > 1 else ""
+        for metric in informative_metrics([group for group, _ in comparable]):
+            best = _best(metric, comparable, subject)
             found += [best] if best else []
     return found
 
 
-def _best(metric: Metric, contest: list[tuple[Group, str]], subject: str) -> BestConfiguration | None:
+def _best(metric: Metric, comparable: list[tuple[Group, str]], subject: str) -> BestConfiguration | None:
     """None if fewer than two groups have a value of the metric."""
-    able = [(group, name) for group, name in contest if metric.values(group)]
-    if metric.to_target and able:
-        able = [(group, name) for group, name in able if group.target == able[0][0].target]
+    with_value = [(group, name) for group, name in comparable if metric.values(group)]
+    # Times to different targets cannot be compared: keep the groups with the target of the first group.
+    if metric.to_target and with_value:
+        with_value = [(group, name) for group, name in with_value if group.target == with_value[0][0].target]
     sign = 1 if metric.better == "less" else -1
-    ranked = sorted(able, key=lambda member: sign * _median(metric, member[0]))
+    ranked = sorted(with_value, key=lambda member: sign * _median(metric, member[0]))
     if len(ranked) < 2:
         return None
     (winner, name), (second, second_name) = ranked[:2]

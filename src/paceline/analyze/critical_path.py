@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from paceline.analyze.phases import of_whole_steps
+from paceline.analyze.phases import rows_of_complete_steps
 
 _PHASES_BEFORE_BARRIER = ("data", "pull", "compute", "push")
 CRITICAL_SCHEMA = {"step": pl.UInt32, "task": pl.String, "late_s": pl.Float64, "phase": pl.String}
@@ -15,7 +15,7 @@ def critical_path(steps: pl.DataFrame, *, barrier_phase: str) -> pl.DataFrame:
 
     A worker arrives at the barrier when its `barrier_phase` begins.
     """
-    untraced = of_whole_steps(steps).filter(~pl.col("traced"))
+    untraced = rows_of_complete_steps(steps).filter(~pl.col("traced"))
     arrivals = _arrivals(untraced, barrier_phase)
     workers = arrivals["task"].n_unique()
     complete = arrivals.filter(pl.len().over("step") == workers) if workers > 1 else arrivals.clear()

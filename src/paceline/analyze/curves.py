@@ -13,12 +13,12 @@ def learning_curves(run: StoredRun, result: Result) -> pl.DataFrame:
     Columns: `kind` (`step`: of the batch; `eval`: of the test set), `task`, `update`, `examples` (in all updates so
     far), `seconds` (of training), `loss`, `accuracy` (of an evaluation, else null). In the order of `seconds`.
     """
-    per_update = result.examples / result.updates if result.updates else 0.0
-    return curves_of(run.steps, start_s=training_start_s(run), examples_per_update=per_update)
+    examples_per_update = result.examples / result.updates if result.updates else 0.0
+    return curves_of(run.steps, start_s=training_start_s(run), examples_per_update=examples_per_update)
 
 
 def curves_of(steps: pl.DataFrame, *, start_s: float, examples_per_update: float) -> pl.DataFrame:
-    """The same from the steps table alone. The time of a row is its end."""
+    """Like `learning_curves`, without a stored run. `seconds` is the end of the step or evaluation."""
     return (
         steps.filter(pl.col("kind").is_in(["step", "eval"]))
         .select(
@@ -35,6 +35,10 @@ def curves_of(steps: pl.DataFrame, *, start_s: float, examples_per_update: float
 
 
 def staleness_histogram(steps: pl.DataFrame) -> pl.DataFrame:
-    """Number of steps by worker and staleness: columns `task`, `staleness`, `steps`. Empty for synchronous runs."""
+    """Number of steps by worker and staleness: columns `task`, `staleness`, `steps`.
+
+    Staleness is the number of updates by others between a worker's pull and its push. Synchronous runs record -1, so
+    the result is empty for them.
+    """
     with_staleness = steps.filter((pl.col("kind") == "step") & (pl.col("staleness") >= 0))
     return with_staleness.group_by("task", "staleness").agg(steps=pl.len()).sort("task", "staleness")

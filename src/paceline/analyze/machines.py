@@ -1,4 +1,8 @@
-"""The machines that a run's hosts are on, as each host's agent described its own when it joined."""
+"""Cores and memory of the machines of a run.
+
+A host, e.g. a network namespace, is on a machine, and several hosts may share one machine. When it joined the run, the
+agent of each host reported the machine that it is on.
+"""
 
 from collections.abc import Mapping
 
@@ -15,26 +19,26 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 class Machines(msgspec.Struct, frozen=True, kw_only=True):
     by_host: Mapping[str, Machine]
-    """Of each host that joined."""
+    """The machine of each host that joined the run."""
     shared: bool
-    """Whether all hosts are on one machine: then every host describes the same one, and it counts once."""
+    """Whether all hosts are on one machine: then all hosts report the same machine, and it counts once."""
 
     def cores(self, host: str) -> int:
-        """Of the host's machine; 0 if the host never joined."""
+        """Cores of the host's machine; 0 if the host never joined."""
         return self.by_host[host].cores if host in self.by_host else 0
 
     @property
     def total_cores(self) -> int:
-        """Of all machines together; 0 if no host joined."""
+        """Cores of all machines together; 0 if no host joined."""
         return int(self.total({host: machine.cores for host, machine in self.by_host.items()}))
 
     def total(self, by_host: Mapping[str, float]) -> float:
-        """The sum of a number over all machines, given what each host reports of its own."""
+        """Sum of a value over all machines, from the value that each host reports for its machine."""
         return max(by_host.values(), default=0.0) if self.shared else sum(by_host.values())
 
 
 def machines_of(run: StoredRun) -> Machines:
-    """From the run's header and events."""
+    """The machines of a stored run."""
     return Machines(
         by_host={
             event.host: Machine(cores=event.cores, memory_mb=event.memory_bytes / 1e6) for event in run.all(JoinedEvent)

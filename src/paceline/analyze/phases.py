@@ -1,20 +1,24 @@
-"""Seconds per phase of each worker."""
+"""Seconds per phase, and staleness of gradients, of each worker.
+
+Traced steps are steps that ran under the framework's profiler: their phases are known, but they are slower than other
+steps, so their time is not counted. A fused call is one framework call that contains several phases.
+"""
 
 import polars as pl
 
 from paceline.recording.layout import PHASE_NAMES
 from paceline.store.result import Staleness
 
-_EXCHANGE = ("pull", "compute", "push", "wait")
+_PHASES_OF_FUSED_CALL = ("pull", "compute", "push", "wait")
 
 
 def phases_by_worker(steps: pl.DataFrame, *, mixed_phase: str | None) -> dict[str, dict[str, float]]:
     """Seconds per worker and phase.
 
-    `mixed_phase` (of the strategy) ends for all workers at the same time, so the time until the last worker has begun
-    it counts as `wait`, not as that phase.
+    `mixed_phase`: the phase of the strategy whose recorded time contains both waiting and transfer, e.g. `push` of an
+    all-reduce. It ends for all workers at the same time, so the time until the last worker began it counts as `wait`.
     """
-    steps = of_whole_steps(steps)
+    steps = rows_of_complete_steps(steps)
     spent = steps.filter(pl.col("kind").is_in(PHASE_NAMES) & ~pl.col("traced"))
     if mixed_phase:
         spent = _split_wait_from(mixed_phase, spent)
@@ -28,8 +32,11 @@ def phases_by_worker(steps: pl.DataFrame, *, mixed_phase: str | None) -> dict[st
     return {task: {name: own[name] for name in PHASE_NAMES if name in own} for task, own in seconds_by_worker.items()}
 
 
-def of_whole_steps(steps: pl.DataFrame) -> pl.DataFrame:
-    """The rows up to the last complete step of each worker, without an interrupted step and the wait at the end."""
+def rows_of_complete_steps(steps: pl.DataFrame) -> pl.DataFrame:
+    """Rows of complete steps, and all evaluations and checkpoints, which lie between steps.
+
+    Rows of an interrupted last step, of the wait at the end, and of the final evaluation are left out.
+    """
     last_steps = steps.filter(pl.col("kind") == "step").group_by("task").agg(last=pl.col("step").max())
     between = pl.col("kind").is_in(["eval", "checkpoint"])
     counted = steps.join(last_steps, on="task", how="left").filter((pl.col("step") <= pl.col("last")) | between)
@@ -47,14 +54,14 @@ def _split_wait_from(phase: str, spent: pl.DataFrame) -> pl.DataFrame:
 
 
 def _split_fused_calls(steps: pl.DataFrame) -> dict[str, dict[str, float]]:
-    """Seconds of fused framework calls, divided among the phases as in the traced steps of the same worker."""
+    """Seconds of fused calls by worker and phase, divided in the proportions of the worker's traced steps."""
     fused = steps.filter((pl.col("kind") == "fused") & ~pl.col("traced"))
     totals = dict(fused.group_by("task").agg(pl.col("duration_s").sum()).iter_rows())
-    traced = steps.filter(pl.col("traced") & pl.col("kind").is_in(_EXCHANGE))
+    traced = steps.filter(pl.col("traced") & pl.col("kind").is_in(_PHASES_OF_FUSED_CALL))
     seconds_by_worker: dict[str, dict[str, float]] = {}
     for task, total in totals.items():
         own = traced.filter(pl.col("task") == task)
-        # Without a traced step of its own, a worker gets the division of all workers; without any, all is compute.
+        # A worker without traced steps gets the proportions of all workers. Without any traced step, all is compute.
         basis = own if len(own) else traced
         times = dict(basis.group_by("kind").agg(pl.col("duration_s").sum()).iter_rows()) or {"compute": 1.0}
         traced_total = sum(times.values()) or 1.0
@@ -63,6 +70,7 @@ def _split_fused_calls(steps: pl.DataFrame) -> dict[str, dict[str, float]]:
 
 
 def staleness_by_worker(steps: pl.DataFrame) -> dict[str, Staleness]:
+    """Staleness in updates of each worker's gradients; empty for synchronous runs, which record -1."""
     with_staleness = steps.filter((pl.col("kind") == "step") & (pl.col("staleness") >= 0))
     statistics = with_staleness.group_by("task").agg(
         mean=pl.col("staleness").mean(),

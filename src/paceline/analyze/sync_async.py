@@ -66,16 +66,20 @@ def _cost_text(cost: Difference) -> str:
 
 
 def strategy_families(groups: Sequence[Group], names: Sequence[str] | None = None) -> list[list[tuple[Group, str]]]:
-    """Groups, with their names, that differ only in the strategy and its layout and have as many workers (over 1)."""
-    by_sweep = overlap([group.first for group in groups])
-    found: dict[tuple[object, ...], list[tuple[Group, str]]] = {}
+    """Groups with their names that differ only in strategy and layout and have the same number of workers, at least 2.
+
+    Families with only one strategy are left out.
+    """
+    # Two sweeps may contain the same configuration: then groups of different sweeps are not compared.
+    keep_sweeps_apart = overlap([group.first for group in groups])
+    families: dict[tuple[object, ...], list[tuple[Group, str]]] = {}
     for group, name in zip(groups, names or group_names(groups), strict=True):
         if group.ok and group.workers > 1:
-            sweep = sweep_of(group.first) if by_sweep else ""
-            found.setdefault((sweep, group.workers, *identity_except(group, "strategy", "layout")), []).append(
+            sweep = sweep_of(group.first) if keep_sweeps_apart else ""
+            families.setdefault((sweep, group.workers, *identity_except(group, "strategy", "layout")), []).append(
                 (group, name)
             )
-    return [family for family in found.values() if len({group.first.strategy for group, _ in family}) > 1]
+    return [family for family in families.values() if len({group.first.strategy for group, _ in family}) > 1]
 
 
 def sync_async_comparisons(groups: Sequence[Group], names: Sequence[str] | None = None) -> list[SyncAsyncComparison]:
@@ -98,7 +102,7 @@ def is_synchronous(group: Group) -> bool:
 
 
 def steps_per_worker(group: Group) -> dict[str, Spread]:
-    """By task, over the repeats. Workers of an asynchronous run make different numbers of steps."""
+    """Number of steps of each worker over the repeats; in asynchronous runs it differs between workers."""
     steps: dict[str, list[float]] = {}
     for result in group.ok:
         for worker in result.workers:

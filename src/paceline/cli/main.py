@@ -87,7 +87,7 @@ def run_command(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         print("paceline: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:
+    except BrokenPipeError:  # The reader of stdout closed it, as in `paceline ls | head`.
         return 0
     except OSError as error:
         line = f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")

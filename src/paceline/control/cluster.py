@@ -63,10 +63,10 @@ class AgentConnection:
         self.send(Ping(_LIVENESS_PING))
 
     def measure_clock(self) -> Clock | None:
-        """Clock offset by the ping with the shortest round trip. None if the agent is gone."""
+        """Clock offset by the ping with the shortest round trip; None if the agent answers no ping in time."""
         best: Clock | None = None
         for sequence in range(_CLOCK_PINGS):
-            sent = time.monotonic_ns()
+            sent_ns = time.monotonic_ns()
             self.send(Ping(sequence))
             try:
                 answer = self._pongs.get(timeout=_PING_TIMEOUT_S)
@@ -75,9 +75,9 @@ class AgentConnection:
             if answer is None:
                 return None
             pong, received = answer
-            half = (received - sent) // 2
-            if best is None or half < best.uncertainty_ns:
-                best = Clock(offset_ns=sent + half - pong.t_ns, uncertainty_ns=half)
+            half_round_trip_ns = (received - sent_ns) // 2
+            if best is None or half_round_trip_ns < best.uncertainty_ns:
+                best = Clock(offset_ns=sent_ns + half_round_trip_ns - pong.t_ns, uncertainty_ns=half_round_trip_ns)
         return best
 
     def kill(self) -> None:
@@ -117,7 +117,7 @@ class AgentConnection:
 
 class Cluster:
     def __init__(self, hosts: Sequence[Host], logs: Path, spool: Path, setup: Setup) -> None:
-        """Start an agent on each host. `setup` is sent to each, with a folder of its own below `spool`."""
+        """Start an agent on each host. `setup` is sent_ns to each, with a folder of its own below `spool`."""
         self.inbox: queue.Queue[Received | AgentClosed] = queue.Queue()
         self._agents: dict[str, AgentConnection] = {}
         try:
@@ -139,7 +139,7 @@ class Cluster:
             return None
 
     def ping(self) -> None:
-        """Check whether every agent answers; see `received`."""
+        """Send a ping to every agent. Its answer increases `received`, which the caller compares."""
         for agent in self._agents.values():
             agent.ping()
 

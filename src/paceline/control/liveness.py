@@ -1,4 +1,4 @@
-"""Detects agents that stop answering and workers that make no progress, and collects the stacks of stuck tasks."""
+"""Detects agents that stop answering and workers that make no progress, and collects the stacks of all tasks then."""
 
 from collections.abc import Iterable
 
@@ -22,7 +22,7 @@ AGENT_LEASE_S = 20.0
 controller notices first and can record the reason."""
 _PING_EVERY_S = 1.0
 _AGENT_QUIET_S = 2.5
-"""While an agent has been silent for this long, its tasks are not reported as stuck: their records may be delayed."""
+"""While any agent has been silent for this long, no task is reported as stuck: its records may be delayed."""
 _STACKS_TIMEOUT_S = 3.0
 
 
@@ -37,7 +37,7 @@ class LivenessMonitor:
     """Is told what agents send; `check` returns the events that the supervisor should handle."""
 
     def __init__(self, plan: RunPlan, cluster: Cluster, writer: RunWriter, startup_s: float, slowness: float) -> None:
-        """`slowness`: factor by which limits are longer than on a host with at least one whole core."""
+        """`slowness`: multiplies the limit for work between steps; above 1 if a host has less than one core."""
         self._cluster, self._writer, self._records = cluster, writer, plan.spec.record
         self._task_hosts = {place.task: place.host for place in plan.places}
         self._watchdog = Watchdog(
@@ -103,8 +103,8 @@ class LivenessMonitor:
         silent = [host for host, silent_s in silence.items() if silent_s > AGENT_TIMEOUT_S]
         if silent:
             return [self._lose_agent(host) for host in silent]
-        sure = not self._missing and all(quiet_s < _AGENT_QUIET_S for quiet_s in silence.values())
-        stalled = self._watchdog.check(now_s) if sure else None
+        can_judge_progress = not self._missing and all(quiet_s < _AGENT_QUIET_S for quiet_s in silence.values())
+        stalled = self._watchdog.check(now_s) if can_judge_progress else None
         if stalled:
             self._request_stacks(stalled, now_s)
         return self._stuck_tasks(now_s)

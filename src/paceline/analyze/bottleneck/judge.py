@@ -13,7 +13,7 @@ NOT_CLEAR = "not clear"
 MIN_SHARE = 0.25
 """A cause with a smaller share of the time is not named as the bottleneck."""
 MIN_MARGIN = 0.03
-"""Two causes whose shares are closer than this cannot be distinguished: repeats of a run differ as much."""
+"""If the shares of two causes differ by less than this, neither is named: repeats of a run vary as much."""
 _MANY_STEPS, _SOME_STEPS = 100, 20
 """Steps of every worker that are needed for high and for medium confidence."""
 

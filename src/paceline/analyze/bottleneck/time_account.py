@@ -1,12 +1,13 @@
-"""Divides the workers' time among its possible causes. Every value is a share of the time of all workers."""
+"""Divides the workers' time by what it was spent on. Every value is a share of the time of all workers together."""
 
 import msgspec
 
 from paceline.analyze.bottleneck.facts import Facts, HostFacts, LinkFacts, ServerFacts, TaskUse, WorkerFacts
 
-ARITHMETIC_FACTOR = 10
-"""Compute time up to this multiple of the pure arithmetic (at the measured speed of matrix products) counts as compute;
-the rest is framework overhead. Small models need about 10 times at a batch of 100, large ones 3 or less."""
+MAX_COMPUTE_OVER_ARITHMETIC = 10
+"""Arithmetic time = operations of the step / measured speed of matrix products. Compute time up to this multiple of it
+counts as compute, the rest as framework overhead. Measured: small models take about 10 times the arithmetic time at a
+batch of 100, large ones at most 3 times."""
 
 
 class TimeAccount(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,11 +16,14 @@ class TimeAccount(msgspec.Struct, frozen=True, kw_only=True):
     waiting_for_core: float
     """Workers waited for a CPU core that other tasks or programs used, or for a server that waited for a core."""
     data: float
+    """Loading data, without waiting for a core."""
     compute: float
+    """Computing, without waiting for a core and without framework overhead."""
     framework: float
     """Framework overhead: compute beyond the arithmetic, time between phases, and `messages`."""
     messages: float
-    """Part of `framework`: exchange time that neither a link nor a server explains."""
+    """Cost of handling messages: exchange time that neither a link, a server nor waiting for a core explains. It is
+    included in `framework`."""
     wait: float
     """Waiting for other workers."""
     link: LinkFacts | None
@@ -31,40 +35,45 @@ class TimeAccount(msgspec.Struct, frozen=True, kw_only=True):
     explained_by_server: float
     """Exchange and waiting time that the load of `server` explains."""
     eval: float
+    """Evaluation by the chief."""
     checkpoint: float
+    """Writing checkpoints."""
 
 
 def time_account(facts: Facts, *, wait_for_straggler: float = 0.0) -> TimeAccount:
     """The account of a run.
 
     `wait_for_straggler` is the share of the time that workers waited for one slow worker. It is left out of the
-    account, because no link or server explains it.
+    account, because no link or server explains it; the shares then add up to less than 1.
     """
     total = facts.phases.total or 1.0
-    arithmetic_share = min(1.0, ARITHMETIC_FACTOR * _arithmetic(facts))
+    arithmetic_share = min(1.0, MAX_COMPUTE_OVER_ARITHMETIC * _arithmetic_over_compute(facts))
+    # After the arithmetic share, which is computed without throttled time.
     facts = count_throttled_time_as_compute(facts)
-    shares = [(worker, _waiting_share(facts, worker)) for worker in facts.workers]
-    on_core = {
-        name: sum(getattr(worker.phases, name) * (1 - waiting) for worker, waiting in shares) / total
+    core_waits = [(worker, _core_wait_share(facts, worker)) for worker in facts.workers]
+    running = {
+        name: sum(getattr(worker.phases, name) * (1 - waiting) for worker, waiting in core_waits) / total
         for name in ("data", "compute", "other")
     }
-    work_waiting = sum((worker.phases.step_work - worker.phases.exchange) * share for worker, share in shares) / total
+    core_wait_outside_exchange = (
+        sum((worker.phases.step_work - worker.phases.exchange) * share for worker, share in core_waits) / total
+    )
     exchange = facts.phases.exchange / total
     wait = max(0.0, facts.phases.wait / total - wait_for_straggler)
     server, link = busiest_server(facts), busiest_link(facts)
     # A saturated link or server is considered first: more cores would not reduce its load.
     by_link, by_server = _explained_by_link_and_server(facts, link, server, exchange + wait)
     unexplained = exchange + wait - by_link - by_server
-    exchange_waiting = sum(worker.phases.exchange * share for worker, share in shares) / total
-    exchange_waiting = min(unexplained, exchange_waiting + _server_waiting_for_core(facts, server))
-    messages = max(0.0, min(unexplained - exchange_waiting, exchange - by_link - by_server - exchange_waiting))
+    core_wait_in_exchange = sum(worker.phases.exchange * share for worker, share in core_waits) / total
+    core_wait_in_exchange = min(unexplained, core_wait_in_exchange + _server_waiting_for_core(facts, server))
+    messages = max(0.0, exchange - by_link - by_server - core_wait_in_exchange)
     return TimeAccount(
-        waiting_for_core=work_waiting + exchange_waiting,
-        data=on_core["data"],
-        compute=on_core["compute"] * arithmetic_share,
-        framework=on_core["compute"] * (1 - arithmetic_share) + on_core["other"] + messages,
+        waiting_for_core=core_wait_outside_exchange + core_wait_in_exchange,
+        data=running["data"],
+        compute=running["compute"] * arithmetic_share,
+        framework=running["compute"] * (1 - arithmetic_share) + running["other"] + messages,
         messages=messages,
-        wait=max(0.0, unexplained - exchange_waiting - messages),
+        wait=max(0.0, unexplained - core_wait_in_exchange - messages),
         link=link,
         explained_by_link=by_link,
         server=server,
@@ -124,7 +133,7 @@ def _count_as_compute(facts: Facts, worker: WorkerFacts) -> WorkerFacts:
     )
 
 
-def _waiting_share(facts: Facts, worker: WorkerFacts) -> float:
+def _core_wait_share(facts: Facts, worker: WorkerFacts) -> float:
     """Share of a worker's runnable time in which it waited for a core that others used."""
     waiting = worker.phases.wait / (worker.phases.total or 1.0)
     return min(1.0, _waiting_because_of_others(facts, worker.host, worker.use) / max(1 - waiting, 1e-9))
@@ -133,10 +142,10 @@ def _waiting_share(facts: Facts, worker: WorkerFacts) -> float:
 def _explained_by_link_and_server(
     facts: Facts, link: LinkFacts | None, server: ServerFacts | None, limit: float
 ) -> tuple[float, float]:
-    """Shares of the exchange that the busiest link and the busiest server explain, together at most `limit`.
+    """Shares of the workers' time that the busiest link and the busiest server explain, together at most `limit`.
 
-    A link at half of its capacity explains half of the time. Of link and server, the one with the higher load comes
-    first, and the other explains at most the time that is left.
+    A link that is used at 50 % of its capacity explains up to 50 % of the time. The one with the higher load comes
+    first, and the other explains at most the time that is left. `limit` is the share of exchange and waiting.
     """
     utilization = link.utilization if link else 0.0
     busy = max(0.0, server.busy - _server_waiting_for_core(facts, server)) if server else 0.0
@@ -145,12 +154,12 @@ def _explained_by_link_and_server(
     return (first, second) if utilization >= busy else (second, first)
 
 
-def _arithmetic(facts: Facts) -> float:
-    """Share of the compute time on a core that pure arithmetic would take at least."""
+def _arithmetic_over_compute(facts: Facts) -> float:
+    """Pure arithmetic time / measured compute time, without throttling and waiting for a core; 1 if not known."""
     if facts.arithmetic_s is None:
         return 1.0
     compute_on_core_s = sum(
-        worker.phases.compute * (1 - _throttled_share(facts, worker)) * (1 - _waiting_share(facts, worker))
+        worker.phases.compute * (1 - _throttled_share(facts, worker)) * (1 - _core_wait_share(facts, worker))
         for worker in facts.workers
     )
     return facts.arithmetic_s * sum(worker.steps for worker in facts.workers) / max(compute_on_core_s, 1e-9)
