@@ -31,7 +31,7 @@ site: $(READY)
 	$(SITE)
 
 # Tests that measure nothing share the cores; all others have the machine for themselves.
-PURE = $(addprefix tests/,analyze data docs fuzz messages plan present recipes report spec store strategies task terminal train)
+PURE = $(addprefix tests/,analyze data docs fuzz messages plan present recipes recording report spec store strategies task terminal train)
 SHARED = -n auto --dist loadfile $(PURE)
 ALONE = tests $(addprefix --ignore=,$(PURE))
 
