@@ -1,4 +1,4 @@
-"""An installed package adds an engine and a kind of hosts; nothing in Paceline names them."""
+"""An installed package adds an engine, a kind of hosts and a strategy; nothing in Paceline names them."""
 
 import json
 import os
@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 PACKAGE = Path(__file__).with_name("outside_package")
@@ -75,9 +76,34 @@ def test_two_workers_compute_what_one_computes_with_twice_the_batch(installed: P
         assert event["free_disk_bytes"] > 0
 
 
+def test_workers_that_average_their_parameters_now_and_then_learn_as_well_as_with_allreduce(
+    installed: Path, tmp_path: Path
+) -> None:
+    run = ("--engine", "echo", "--hosts", "plain", "--layout", "w w")
+    (averaging,) = results(installed, tmp_path, *run, "--strategy", "periodic-averaging")
+    (allreduce,) = results(installed, tmp_path, *run, "--strategy", "allreduce")
+    assert averaging["status"] == "ok"
+    assert [worker["steps"] for worker in averaging["workers"]] == [60, 60]
+    steps = pl.read_parquet(Path(averaging["dir"]) / "steps.parquet")
+    first_losses = steps.filter((pl.col("kind") == "step") & (pl.col("step") == 0))["loss"].to_list()
+    assert len(first_losses) == 2
+    assert averaging["final"]["loss"] < 0.5 * min(first_losses)
+    assert averaging["final"]["loss"] == pytest.approx(allreduce["final"]["loss"], rel=0.05)
+    exchanges = steps.filter(pl.col("kind") == "push").group_by("task").agg((pl.col("step") + 1).sort())
+    assert dict(exchanges.iter_rows()) == {task: [8, 16, 24, 32, 40, 48, 56] for task in ("w0", "w1")}
+
+
+def test_an_evaluation_at_the_last_update_is_of_the_stored_mean(installed: Path, tmp_path: Path) -> None:
+    run = ("--engine", "echo", "--hosts", "plain", "--layout", "w w", "--strategy", "periodic-averaging")
+    (evaluated,) = results(installed, tmp_path, *run, "--eval-every", "60")
+    (plain,) = results(installed, tmp_path, *run)
+    assert evaluated["final"] == plain["final"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
+        (("logreg", "--engine", "torch", "--strategy", "periodic-averaging"), "engine torch has no strategy periodic"),
         (("logreg", "--engine", "echo", "--strategy", "ps-sync"), "engine echo has no strategy ps-sync"),
         (("lenet", "--engine", "echo"), "lenet does not run on engine echo: use tensorflow, torch"),
         (("matmul", "--engine", "echo"), "does not run on engine echo"),
@@ -88,6 +114,7 @@ def test_two_workers_compute_what_one_computes_with_twice_the_batch(installed: P
 def test_what_the_package_does_not_support_is_refused(installed: Path, arguments: tuple[str, ...], says: str) -> None:
     refused = paceline(installed, "run", *arguments)
     assert refused.returncode == 2
+    assert refused.stderr.count("\n") == 1
     assert says in refused.stderr
 
 

@@ -1,1 +1,1 @@
-"""An engine and a kind of hosts for Paceline, as small as they can be."""
+"""An engine, a kind of hosts and a strategy for Paceline, as small as they can be."""

@@ -19,9 +19,9 @@ DESCRIPTOR = Engine(
     required_module="numpy",
     distributions=("numpy",),
     install_hint="pip install paceline-echo",
-    strategies=frozenset({"single", "allreduce"}),
+    strategies=frozenset({"single", "allreduce", "periodic-averaging"}),
     tasks={WORKER: "paceline_echo.worker:run"},
     secrets="paceline_echo.engine:new_secrets",
-    listens="In allreduce, the first worker listens on its host's address and admits only workers of the run.",
+    listens="Of several workers, the first listens on its host's address and admits only workers of the run.",
     layers=frozenset({Dense}),
 )

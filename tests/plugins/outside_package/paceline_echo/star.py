@@ -12,7 +12,7 @@ from paceline.train.context import TaskContext
 from paceline.workloads.parameters import Vector
 from paceline_echo.engine import TOKEN
 
-_PURPOSE = "gradients"
+_PURPOSE = "averages"
 
 
 class Star:
@@ -24,7 +24,7 @@ class Star:
         # A task listens only on its own host's address, and tells Paceline where.
         listener = socket.create_server((job.address, 0)) if self._is_chief else None
         addresses = {_PURPOSE: "{}:{}".format(*listener.getsockname())} if listener else {}
-        # `meet` returns the addresses of all tasks, once every task has told its own.
+        # This returns the addresses of all tasks, once every task has sent its own.
         peers = context.rendezvous.exchange_addresses(addresses)
         if listener:
             self._streams = self._accept(listener)
@@ -33,18 +33,18 @@ class Star:
             self._streams = [_stream(socket.create_connection((host, int(port))))]
             _send(self._streams[0], self._token)
 
-    def average(self, gradient: Vector) -> None:
-        """Replace the gradient by the mean of all workers' gradients."""
+    def average(self, vector: Vector) -> None:
+        """Replace the vector, in place, by the mean of all workers' vectors."""
         if self._is_chief:
             for stream in self._streams:
-                gradient += np.frombuffer(_receive(stream, gradient.nbytes), np.float32)
-            gradient /= self._workers
+                vector += np.frombuffer(_receive(stream, vector.nbytes), np.float32)
+            vector /= self._workers
             for stream in self._streams:
-                _send(stream, gradient.tobytes())
+                _send(stream, vector.tobytes())
         else:
             (stream,) = self._streams
-            _send(stream, gradient.tobytes())
-            gradient[:] = np.frombuffer(_receive(stream, gradient.nbytes), np.float32)
+            _send(stream, vector.tobytes())
+            vector[:] = np.frombuffer(_receive(stream, vector.nbytes), np.float32)
 
     def broadcast(self, first: int, second: int) -> tuple[int, int]:
         """The two numbers of the chief, in every worker."""

@@ -1,4 +1,4 @@
-"""A worker of the engine `echo`: softmax regression in NumPy, alone or averaging gradients with other workers.
+"""A worker of the engine `echo`: softmax regression in NumPy, alone or together with other workers.
 
 Paceline's `train` does what is the same for every engine: batches, stop rules, evaluations, checkpoints and records. An
 engine adds a class for each strategy that makes one step and says how long its phases took.
@@ -18,11 +18,12 @@ from paceline.train.stop_consensus import StopConsensus
 from paceline.train.strategy import Predictor, SingleWorker, Step
 from paceline.workloads.parameters import Parameters, Vector, views
 from paceline_echo.star import Star
+from paceline_echo.strategy import UPDATES_BETWEEN_AVERAGES
 
 
 def run(context: TaskContext) -> Outcome:
     """The whole work of one task. Paceline calls it in a process of its own."""
-    workers = {"single": Single, "allreduce": AllReduce}
+    workers = {"single": Single, "allreduce": AllReduce, "periodic-averaging": PeriodicAveraging}
     return train(context, workers[context.job.strategy](context))
 
 
@@ -49,13 +50,11 @@ class Single(SingleWorker):
         start_ns = clock_ns()
         loss = self._differentiate(batch)
         computed_ns = clock_ns()
-        self._exchange(self._gradient)
-        exchanged_ns = clock_ns()
-        self._sgd.step(slice(0, self._values.size), [self._gradient])
-        # When the phases of this step began and ended; phases that are not set took no time.
+        # The time at which each phase of this step began and ended. A phase that is not set took no time.
         record = self._recorder.current
         record.compute_start_ns, record.compute_end_ns = start_ns, computed_ns
-        record.push_start_ns, record.push_end_ns = computed_ns, exchanged_ns
+        self._exchange(self._gradient)
+        self._sgd.step(slice(0, self._values.size), [self._gradient])
         self._updates += 1
         return Step(loss, self._updates)
 
@@ -90,23 +89,54 @@ class Single(SingleWorker):
         return float(cross_entropy(outputs, labels).mean())
 
     def _exchange(self, gradient: Vector) -> None:
-        """A single worker has nobody to exchange gradients with."""
+        """Replace the gradient by the one to make the update with. Here it stays the worker's own."""
 
 
-class AllReduce(Single):
-    """Several workers: each makes the same update, with the mean of all gradients."""
+class _SeveralWorkers(Single):
+    """What workers need to average vectors and to stop at the same update."""
 
     def __init__(self, context: TaskContext) -> None:
         super().__init__(context)
         self._star = Star(context)
         self._consensus = StopConsensus(self._star.broadcast, context.job.eval_every)
 
-    def stop_now(self, mine: bool, update: int) -> bool:
-        """Whether the run ends now: the first worker decides, and all must agree."""
-        return self._consensus.stop_now(mine, update)
+    def stop_now(self, chief_wants_stop: bool, update: int) -> bool:
+        """Whether the run ends now: the first worker decides, and all workers end at the same update."""
+        return self._consensus.stop_now(chief_wants_stop, update)
 
     def close(self) -> None:
         self._star.close()
 
+    def _average(self, vector: Vector) -> None:
+        """Average a vector with the other workers, and record the time as the phase `push` of this step."""
+        record = self._recorder.current
+        record.push_start_ns = clock_ns()
+        self._star.average(vector)
+        record.push_end_ns = clock_ns()
+
+
+class AllReduce(_SeveralWorkers):
+    """Every worker makes the same update, with the mean of all gradients."""
+
     def _exchange(self, gradient: Vector) -> None:
-        self._star.average(gradient)
+        self._average(gradient)
+
+
+class PeriodicAveraging(_SeveralWorkers):
+    """Every worker makes updates with its own gradients; from time to time, all workers average their parameters."""
+
+    def __init__(self, context: TaskContext) -> None:
+        super().__init__(context)
+        self._eval_every = context.job.eval_every
+
+    def step(self, batch: Batch) -> Step:
+        step = super().step(batch)
+        # The chief evaluates its own parameters, so they must be the mean at that update. All workers know eval_every.
+        evaluates = self._eval_every and step.update % self._eval_every == 0
+        if step.update % UPDATES_BETWEEN_AVERAGES == 0 or evaluates:
+            self._average(self._values)
+        return step
+
+    def finish(self) -> None:
+        """Average once more, so that the chief stores and evaluates the mean of all workers."""
+        self._star.average(self._values)
