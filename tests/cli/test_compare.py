@@ -86,7 +86,7 @@ def test_equal_configurations_of_two_sweeps_are_compare(capsys: pytest.CaptureFi
     arguments = ("modes", "later", "--runs", runs, "--fail-if-slower", "5%")
     _, messages = compare(capsys, *arguments, code=1)
     assert messages == (
-        "not checked: modes ps-async has no counterpart to compare with\n"
+        "not checked: modes ps-async matches no configuration of the baseline\n"
         "too slow: later ps-sync compared with modes ps-sync: 1.20× slower to loss 0.5 (95 % CI 1.11–1.30, n=3)\n"
     )
     assert as_json(capsys, *arguments, code=1)["too_slow"] is True

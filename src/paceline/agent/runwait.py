@@ -3,11 +3,11 @@
 from paceline.agent.threads import ThreadFiles
 
 _NOT_COUNTED = b"0 0 0\n"
-"""The content of every thread's schedstat where the kernel could count but scheduler statistics are switched off."""
+"""Content of schedstat of every thread if the kernel has scheduler statistics but they are switched off."""
 
 
 class RunWait:
-    """The total over all threads the process ever had, ended threads included.
+    """Total over all threads seen so far; an ended thread counts with the value that was read last.
 
     The kernel adds a wait to its counter when the wait ends, so a wait under way is not included yet. Waiting
     because a cgroup's CPU limit is used up counts as well.

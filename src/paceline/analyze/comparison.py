@@ -34,7 +34,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
     @property
     def unpaired(self) -> list[str]:
-        """Names of groups that have no baseline and are none: for example those in only one of two sweeps."""
+        """Names of groups that are in no pair, neither compared nor used as a baseline, e.g. of one sweep only."""
         paired = {id(group) for pair in self.pairs for group in (pair.group, pair.base)}
         return [name for group, name in zip(self.groups, self.names, strict=True) if id(group) not in paired]
 

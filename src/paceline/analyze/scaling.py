@@ -58,11 +58,11 @@ def scalings(groups: Sequence[Group], names: Sequence[str] | None = None) -> lis
 
 
 def _families(named: list[Named], kind: Kind) -> list[list[Named]]:
-    by_sweep = overlap([group.first for group, _ in named])
+    keep_sweeps_apart = overlap([group.first for group, _ in named])
     families: dict[tuple[str, ...], list[Named]] = {}
     alone: dict[tuple[str, ...], Named] = {}
     for group, name in named:
-        rest = _load(group, kind, by_sweep)
+        rest = _load(group, kind, keep_sweeps_apart)
         if group.first.single_worker:
             alone[rest] = (group, name)
         else:
@@ -74,9 +74,9 @@ def _families(named: list[Named], kind: Kind) -> list[list[Named]]:
     return [sorted(family, key=lambda member: member[0].workers) for family in families.values()]
 
 
-def _load(group: Group, kind: Kind, by_sweep: bool) -> tuple[str, ...]:
+def _load(group: Group, kind: Kind, keep_sweeps_apart: bool) -> tuple[str, ...]:
     """What must be equal, apart from the strategy, for groups to be on one scaling curve."""
-    sweep = sweep_of(group.first) if by_sweep else ""
+    sweep = sweep_of(group.first) if keep_sweeps_apart else ""
     if kind == "weak":
         return (sweep, *identity_except(group, "layout", "strategy"))
     return (sweep, str(group.first.batch * group.workers), *identity_except(group, "layout", "strategy", "batch"))

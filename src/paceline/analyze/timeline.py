@@ -80,8 +80,8 @@ def binned(table: pl.DataFrame, columns: Sequence[str], *, by: str, bins: int) -
         for column in columns
         for kind in ("mean", "min", "max")
     ]
-    columns_of_rates = table.with_columns(bin=number).group_by(by, "bin").agg(figures).sort(by, "bin")
-    return columns_of_rates.with_columns(t_s=start + (pl.col("bin") + 0.5) * width).drop("bin")
+    binned_rows = table.with_columns(bin=number).group_by(by, "bin").agg(figures).sort(by, "bin")
+    return binned_rows.with_columns(t_s=start + (pl.col("bin") + 0.5) * width).drop("bin")
 
 
 def downsampled(values: "np.ndarray[Any, Any]", points: int) -> "np.ndarray[Any, Any]":
@@ -121,7 +121,7 @@ def steps_per_second(steps: pl.DataFrame, *, start_s: float, bins: int) -> pl.Da
 
 
 def phase_spans(steps: pl.DataFrame, *, mixed_phase: str | None) -> pl.DataFrame:
-    """The phases of every step in order of time: (task, kind, step, t_s, duration_s).
+    """The phases of every step with their start and duration: (task, kind, step, t_s, duration_s).
 
     `mixed_phase` (of the strategy) ends for all workers at the same time, so it begins with a wait.
     """
@@ -154,24 +154,26 @@ def windows(steps: pl.DataFrame, *, steps_each: int) -> list[Window]:
     complete = steps.filter(pl.col("kind") == "step").select("task", "step", "t_s", "duration_s")
     if not len(complete):
         return []
-    # The first step is always slow (warm-up) and is shown anyway.
+    # Look for the slowest step after the warm-up: the first steps have a window of their own.
     later = complete.filter(pl.col("step") > steps_each // 2)
     slowest = (later if len(later) else complete).sort("duration_s", descending=True).row(0, named=True)
-    chief = complete.filter(pl.col("task") == complete["task"].min()).sort("step")
-    count = len(chief)
-    columns_of_rates = [_window("first steps", chief, 0, steps_each)]
+    first_worker = complete.filter(pl.col("task") == complete["task"].min()).sort("step")
+    count = len(first_worker)
+    shown = [_window("first steps", first_worker, 0, steps_each)]
     if count <= steps_each:
-        return columns_of_rates
-    own = complete.filter(pl.col("task") == slowest["task"]).sort("step")
-    at = int(np.searchsorted(own["step"].to_numpy(), slowest["step"]))
-    columns_of_rates.append(
-        _window(f"slowest ({slowest['task']}, step {slowest['step']:,})", own, at - steps_each // 2, steps_each)
+        return shown
+    slowest_worker = complete.filter(pl.col("task") == slowest["task"]).sort("step")
+    at = int(np.searchsorted(slowest_worker["step"].to_numpy(), slowest["step"]))
+    shown.append(
+        _window(
+            f"slowest ({slowest['task']}, step {slowest['step']:,})", slowest_worker, at - steps_each // 2, steps_each
+        )
     )
     if count >= 8 * steps_each:
-        columns_of_rates += [
-            _window(f"at {quarter * 25} %", chief, count * quarter // 4, steps_each) for quarter in (1, 2, 3)
+        shown += [
+            _window(f"at {quarter * 25} %", first_worker, count * quarter // 4, steps_each) for quarter in (1, 2, 3)
         ]
-    return [*columns_of_rates, _window("last steps", chief, count - steps_each, steps_each)]
+    return [*shown, _window("last steps", first_worker, count - steps_each, steps_each)]
 
 
 def _window(name: str, steps: pl.DataFrame, first: int, count: int) -> Window:

@@ -83,7 +83,7 @@ def _print_gate_results(gate_results: "Sequence[GateResult]", unpaired: "Sequenc
     from paceline.cli.console import messages
 
     for name in unpaired:
-        messages().print(f"not checked: {name} has no counterpart to compare with", markup=False, soft_wrap=True)
+        messages().print(f"not checked: {name} matches no configuration of the baseline", markup=False, soft_wrap=True)
     for result in gate_results:
         outcome = "too slow" if result.too_slow else "fast enough"
         messages().print(f"{outcome}: {result.why}", markup=False, soft_wrap=True)

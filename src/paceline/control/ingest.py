@@ -1,4 +1,4 @@
-"""Passes what agents send on to the journal, the TensorBoard files and the live state of the run."""
+"""Receives what agents send: stores it in the run directory, and updates the TensorBoard files and the live state."""
 
 import numpy as np
 
@@ -11,16 +11,18 @@ from paceline.store.writer import RunWriter
 
 
 class Ingest:
+    """Stores records, samples, logs and attached files of one run as they arrive."""
+
     def __init__(self, writer: RunWriter, state: RunState) -> None:
         self._writer, self.state = writer, state
-        # Opened before training: importing the TensorBoard writer later would take CPU time from the first steps.
+        # Created before training: a writer imports protobuf, which would take CPU time from the first steps.
         self._tensorboard = {
             place.task: TensorboardWriter(writer.paths.tensorboard_of(place.task), state.plan.step_gives)
             for place in state.plan.workers
         }
 
     def records(self, message: Records) -> np.ndarray:
-        """Stores step records and returns them as written. They are split into rows only after the run."""
+        """Stores step records unchanged and returns them as an array. They are split into rows only after the run."""
         self._writer.add(TaskRecords(message.task, message.data))
         records = as_written(message.data)
         self.state.add_records(message.task, records)

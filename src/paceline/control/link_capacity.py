@@ -1,4 +1,7 @@
-"""Capacity of the links between hosts: measured before the first run on a layout, and cached for the next runs."""
+"""Capacity of the links between hosts, in MB/s: measured before the first run and cached for a week.
+
+A cached value is used again for runs with the same hosts, layout, link rate and latency.
+"""
 
 import logging
 import queue
@@ -33,7 +36,8 @@ Capacities = dict[str, Capacity]
 
 
 def capacities(plan: RunPlan, hosts: Sequence[Host], runs: Path, scratch: Path) -> Capacities:
-    """Capacity by host. Empty if there is only one host, all links have a rate limit, or measuring failed."""
+    """Capacity by host. Empty if there is only one host, if all links have a rate limit (which is then their capacity),
+    or if measuring failed."""
     if len(hosts) < 2 or all(limit.link_bits_s for limit in plan.limits):
         return {}
     cache = link_cache(runs)
@@ -51,7 +55,7 @@ def capacities(plan: RunPlan, hosts: Sequence[Host], runs: Path, scratch: Path) 
 
 
 def measure(hosts: Sequence[Host], scratch: Path) -> Capacities:
-    """Each host in turn sends to the next one. The rate received is what the sender can send and the receiver take."""
+    """Each host in turn sends to the next one. The rate counts for both, so it is a lower bound."""
     scratch.mkdir(parents=True, exist_ok=True)
     cluster = Cluster(hosts, scratch, scratch.absolute(), messages.Setup("", sample_hz=0))
     try:

@@ -47,7 +47,7 @@ def last_checkpoint(paths: RunPaths) -> tuple[Path, int] | None:
 
 
 def steps_until(steps: pl.DataFrame, update: int, before: dict[str, int]) -> dict[str, int]:
-    """Steps of each worker up to an update, including those of the run that this one continues.
+    """Number of steps of each worker up to `update`, plus `before`, its steps in the runs that this one continues.
 
     A step repeated after a restart counts once.
     """
@@ -57,5 +57,5 @@ def steps_until(steps: pl.DataFrame, update: int, before: dict[str, int]) -> dic
 
 
 def steps_so_far(paths: RunPaths) -> pl.DataFrame:
-    """The steps table of a run in progress."""
+    """The steps that a run in progress has recorded so far, from its journal; for a restart inside the run."""
     return tables.build_tables(read_journal(paths.journal))[0]

@@ -51,11 +51,14 @@ def restart_policy(plan: RunPlan) -> events.RestartPolicy:
         plan.servers and engines()[spec.engine].workers_rejoin and (restart_requested or not plan.strategy.synchronous)
     )
     workers = frozenset(place.task for place in plan.workers) if workers_can_rejoin else frozenset()
-    # All workers read the parameter values in the chief's shared memory, so it cannot be replaced alone.
-    not_alone = {CHIEF} if plan.strategy.synchronous and plan.transport == "memory" and not spec.backup else set()
+    # All workers read the parameter values in the chief's shared memory, so the chief cannot be restarted alone. With
+    # backup workers or in asynchronous runs, every worker has its own copy.
+    cannot_restart_alone = (
+        {CHIEF} if plan.strategy.synchronous and plan.transport == "memory" and not spec.backup else set()
+    )
     reassignable = workers if restart_requested and plan.trains else frozenset()
     return events.RestartPolicy(
-        rejoin=workers - not_alone,
+        rejoin=workers - cannot_restart_alone,
         all_tasks=restart_requested,
         reassignable=reassignable,
         max_restarts=spec.restarts,
@@ -142,7 +145,7 @@ class RunController:
             if wait_s <= 0:
                 self._poll(interrupts)
                 listener(self._ingest.state)
-                # Counted from the end of the poll: however many messages arrive, polls must not take all the time.
+                # Counted from the end of the poll, so that a slow poll still leaves time for messages.
                 poll_s = self._writer.now_s() + _POLL_EVERY_S
             elif received := self._cluster.next(timeout_s=wait_s):
                 self._handle(received)
@@ -295,9 +298,9 @@ class RunController:
             self._cluster.send(self._task_hosts[task], messages.StartTask(task, raw, dict(self._engine.environment)))
 
     def _restore_checkpoint(self) -> None:
-        """Let all tasks continue from the last checkpoint, or from where the run started if there is none."""
+        """Set the point from which all tasks will continue: the last checkpoint, or where the run started."""
         state, found = self._ingest.state, last_checkpoint(self._writer.paths)
-        # The checkpoint of a resumed run is in the directory of the run that it continues.
+        # Without a checkpoint in this run, start where this run started: perhaps a checkpoint of the run it continues.
         self._start = self._initial_start
         if found:
             path, update = found
@@ -373,7 +376,7 @@ class RunController:
         )
 
     def _fair_threads(self, host: str) -> int:
-        """Threads for a worker on `host`: an equal share of the cores among the workers that compete for them."""
+        """Threads for a task on `host`: an equal share of the cores among the workers that compete for them."""
         workers, cores = self._plan.workers, self._cores[host]
         workers_on_host = sum(worker.host == host for worker in workers) or 1
         machine_share = cores // (len(workers) if self._plan.shares_one_machine else workers_on_host)

@@ -33,7 +33,7 @@ class WorkerState(msgspec.Struct):
     loss: float = float("nan")
     steps_per_s: float = 0.0
     phases: dict[str, float] = {}
-    """Share of the time of the most recent records, by phase."""
+    """Share of each phase in the time of the last records that arrived together."""
     phase_s: dict[str, float] = {}
     """Seconds so far, by phase. Traced steps and the final evaluation are left out, as in the result."""
     staleness_counts: tuple[int, ...] = (0,) * (len(STALENESS_BOUNDS) + 1)
@@ -92,6 +92,7 @@ class RunState:
     @property
     def updates_per_s(self) -> float:
         rates = [worker.steps_per_s for worker in self.workers.values()]
+        # A synchronous update takes one step of every worker; in an asynchronous run every step is an update.
         return sum(rates) / len(rates) if self.plan.strategy.synchronous else sum(rates)
 
     def add_records(self, task: str, records: np.ndarray) -> None:
@@ -108,8 +109,8 @@ class RunState:
             _count_staleness(worker, steps["staleness"])
         seconds = _seconds(records)
         worker.phases = _shares(seconds)
-        plain = records["flags"] == 0
-        worker.phase_s = _add(worker.phase_s, seconds if plain.all() else _seconds(records[plain]))
+        counted = records["flags"] == 0  # Neither traced nor the final evaluation.
+        worker.phase_s = _add(worker.phase_s, seconds if counted.all() else _seconds(records[counted]))
         if len(evaluations):
             last = evaluations[-1]
             self.evaluation = (int(last["update"]), float(last["loss"]), float(last["accuracy"]))

@@ -1,4 +1,4 @@
-"""Writes TensorBoard files from the step records of one task while they arrive. Needs no framework."""
+"""Writes TensorBoard files from the step records of one task while they arrive, without TensorFlow."""
 
 import math
 import socket
@@ -16,7 +16,7 @@ from paceline.recording.rows import of_kind
 
 _POINTS_PER_WRITE = 10
 WRITE_EVERY_S = 4.0
-"""A curve needs no more points, and the controller must use little CPU time."""
+"""_POINTS_PER_WRITE points every WRITE_EVERY_S are enough for a curve and cost the controller little CPU time."""
 
 
 class TensorboardWriter:
@@ -84,6 +84,7 @@ def _evenly_spaced(chunks: list[np.ndarray]) -> list[Any]:
     if not ends or not ends[-1]:
         return []
     indices = {round(n * (ends[-1] - 1) / (_POINTS_PER_WRITE - 1)) for n in range(_POINTS_PER_WRITE)}
-    # The chunks are not concatenated, which would cost more than everything else here.
+    # The chunks are not concatenated, which would cost more than everything else here. `index - ends[chunk]` is
+    # negative: it counts from the end of the chunk.
     positions = [(bisect(ends, index), index) for index in sorted(indices)]
     return [chunks[chunk][index - ends[chunk]] for chunk, index in positions]

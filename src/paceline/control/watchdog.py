@@ -1,4 +1,4 @@
-"""Detects workers that make no progress: steps and time in, an alarm out. Pure."""
+"""Detects workers that make no progress. It does no I/O and reads no clock: the caller passes steps and time."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -20,7 +20,7 @@ _RECENT_STEPS = 101
 class Progress(msgspec.Struct, frozen=True):
     steps: int
     since_s: float
-    """Seconds since the last step was reported, or since the start."""
+    """Seconds since the last sign of progress: a step, begin or end of an evaluation or checkpoint, or the start."""
 
     busy: str | None = None
 
@@ -30,14 +30,14 @@ class Stalled(msgspec.Struct, frozen=True):
 
     tasks: tuple[str, ...]
     everyone: bool
-    """No other worker makes progress either: one task may be the cause while the others wait for it."""
+    """Whether all remaining workers have stopped: then one task may be the cause while the others wait for it."""
     progress: dict[str, Progress]
-    """Progress of every worker that has not finished."""
+    """Progress of every worker that is still watched."""
 
 
 class _Worker:
     def __init__(self, now_s: float) -> None:
-        self.progress_s = now_s
+        self.last_progress_s = now_s
         self.steps = 0
         self.busy: str | None = None
         self._durations_s: deque[float] = deque(maxlen=_RECENT_STEPS)
@@ -45,7 +45,7 @@ class _Worker:
     def add_steps(self, durations_s: Sequence[float], now_s: float) -> None:
         self.steps += len(durations_s)
         self._durations_s.extend(map(float, durations_s[-_RECENT_STEPS:]))
-        self.progress_s = now_s
+        self.last_progress_s = now_s
 
     def allowed_s(self, first_step_s: float, busy_s: float) -> float:
         if self.busy:
@@ -59,7 +59,8 @@ class Watchdog:
     """Watches workers from the opening of the barrier until they finish or are reported as stuck.
 
     Workers of a synchronous run wait for each other, so an alarm is raised only when all of them have stopped, and not
-    while one of them evaluates or writes a checkpoint. Time counts only while `check` is called often (ActiveClock).
+    while one of them evaluates or writes a checkpoint. A pause of the controller
+    itself does not count as silence of workers (ActiveClock).
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Watchdog:
 
     def busy(self, task: str, what: str | None) -> None:
         if worker := self._workers.get(task):
-            worker.busy, worker.progress_s = what, self._clock.now_s
+            worker.busy, worker.last_progress_s = what, self._clock.now_s
 
     def done(self, task: str) -> None:
         self._workers.pop(task, None)
@@ -92,8 +93,8 @@ class Watchdog:
             name
             for name, worker in self._workers.items()
             # Checked first because the median costs time.
-            if now - worker.progress_s > MIN_STALL_S
-            and now - worker.progress_s > worker.allowed_s(self._first_step_s, self._busy_s)
+            if now - worker.last_progress_s > MIN_STALL_S
+            and now - worker.last_progress_s > worker.allowed_s(self._first_step_s, self._busy_s)
         }
         if not late or (self._synchronous and late != self._workers.keys()):
             return None
@@ -102,10 +103,13 @@ class Watchdog:
         everyone = quiet == self._workers.keys()
         late = quiet if everyone else late
         progress = {
-            name: Progress(worker.steps, now - worker.progress_s, worker.busy) for name, worker in self._workers.items()
+            name: Progress(worker.steps, now - worker.last_progress_s, worker.busy)
+            for name, worker in self._workers.items()
         }
         self._workers = {name: worker for name, worker in self._workers.items() if name not in late}
         return Stalled(tuple(sorted(late)), everyone, progress)
 
     def _is_quiet(self, worker: _Worker, now_s: float) -> bool:
-        return not worker.busy and now_s - worker.progress_s > worker.allowed_s(self._first_step_s, self._busy_s) / 2
+        return (
+            not worker.busy and now_s - worker.last_progress_s > worker.allowed_s(self._first_step_s, self._busy_s) / 2
+        )

@@ -1,4 +1,4 @@
-"""Finds data files in the user's data directory or the cache, and checks their size and SHA-256."""
+"""Finds data files in the user's data directory or the cache, and checks them by SHA-256 or, without one, by size."""
 
 import os
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ class PinnedFile:
     """The name and expected content of an uncompressed data file, wherever it comes from."""
 
     name: str
-    """The path in the data directory; it has a folder where the original file name alone would be ambiguous."""
+    """Path relative to the data directory. It includes a folder if two data sets use the same file name."""
     size: int
     sha256: str | None
     """None for a file that is generated on this machine: only its size is known beforehand."""
@@ -70,7 +70,7 @@ def find(file: PinnedFile, *, check_hash: bool = True) -> Path | None:
 
 
 def find_all(file_set: FileSet) -> list[Path] | None:
-    """The paths of all files of the set, checked by size only; None if one is missing."""
+    """The paths of all files of the set, checked by size only; None if one is missing or has another size."""
     paths = [path for file in file_set.files if (path := find(file, check_hash=False))]
     return paths if len(paths) == len(file_set.files) else None
 

@@ -8,9 +8,9 @@ from collections import Counter
 
 _log = logging.getLogger(__name__)
 _MAX_LOGGED = 20
-"""Rejected messages that get a log line of their own."""
+"""Number of rejected messages that are logged one by one."""
 _MAX_SENDERS = 100
-"""Senders that are counted by name, so that invented names cannot fill the memory."""
+"""Number of senders that are counted separately: a client that invents new names cannot fill the memory."""
 
 
 class RejectedMessageLog:
