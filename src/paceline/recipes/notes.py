@@ -54,8 +54,8 @@ def _machines(machines: Sequence[Machines]) -> str:
     """The largest set of machines that a run used."""
     most = max(machines, key=lambda one: one.total_cores, default=None)
     if most is None or most.shared or len(most.by_host) < 2:
-        return f"a machine of {most.total_cores if most else 0} cores"
-    return f"{len(most.by_host)} machines of {most.total_cores} cores in all"
+        return f"a machine with {most.total_cores if most else 0} cores"
+    return f"{len(most.by_host)} machines with {most.total_cores} cores in total"
 
 
 def published(value: Published | None) -> str:
