@@ -1,6 +1,6 @@
 """Finds plug-ins: objects that installed packages register under an entry-point group in their pyproject.toml.
 
-Paceline's own engines and kinds of hosts are found in the same way as those of other packages.
+Paceline's own engines, kinds of hosts and strategies are found in the same way as those of other packages.
 """
 
 import importlib
@@ -76,7 +76,10 @@ def _registered(group: str) -> Iterable["EntryPoint"]:
 
 @cache
 def _all_registered() -> Any:
-    """Of all installed packages, read once: that takes about 12 ms. Its type differs between versions of Python."""
+    """The entry points of all installed packages, read once: that takes about 12 ms.
+
+    The type of the result differs between versions of Python.
+    """
     # Imported here because it takes longer to import than all else that a task needs from this module.
     from importlib.metadata import entry_points
 

@@ -25,9 +25,9 @@ from paceline.control.validate_message import invalid_reason
 from paceline.data.dataset import PreparedData
 from paceline.engines.registry import engines
 from paceline.hosts.base import Host, HostProvider, HostRequest
-from paceline.plan.hosts import HOST_FAULTS
 from paceline.plan.place import RunPlan
 from paceline.plan.roles import CHIEF
+from paceline.spec.fault import HOST_FAULTS
 from paceline.spec.interval import Interval
 from paceline.store.header import ResumePoint
 from paceline.store.journal import ClockOffset, TaskAdded

@@ -23,11 +23,10 @@ import msgspec
 
 from paceline.entry_points import load_object
 from paceline.errors import HostError
+from paceline.spec.fault import HostFault
 
 Limit = Literal["link", "latency", "cpus"]
 """What `paceline run` can limit on a host; each is also the name of its flag and of its field in a spec."""
-HostFault = Literal["cut", "limit", "slow"]
-"""The faults that change a host while it runs. Other faults are signals to tasks and work on every host."""
 
 
 class HostRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from paceline.errors import PlanError, unknown
 from paceline.plan.catalog import Catalog, HostKindFacts
 from paceline.spec.experiment import RunSpec
+from paceline.spec.fault import HOST_FAULTS
 from paceline.spec.hosts import HostsChoice
 
 _LIMITS = ("link", "latency", "cpus")
-HOST_FAULTS = frozenset({"cut", "limit", "slow"})
-"""The faults that change a host; the others are signals to tasks, which every host can deliver."""
 
 
 def hosts_of(spec: RunSpec, catalog: Catalog) -> HostKindFacts:

@@ -13,7 +13,10 @@ import msgspec
 from paceline import units
 from paceline.errors import SpecError, unknown
 
-FaultKind = Literal["kill", "freeze", "cut", "slow", "limit"]
+HostFault = Literal["cut", "slow", "limit"]
+"""The faults that change a host while it runs. The others are signals to tasks, which every host can deliver."""
+FaultKind = Literal["kill", "freeze", HostFault]
+HOST_FAULTS: frozenset[HostFault] = frozenset(get_args(HostFault))
 _EXAMPLES: Mapping[FaultKind, str] = {
     "kill": "kill w1 at step 500",
     "freeze": "freeze w1 for 5s at 10s",
