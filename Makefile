@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all bench soak check site docs reports format clean setup
+.PHONY: demo test test-all bench scale soak check site docs reports format clean setup
 
 setup: $(READY)
 
@@ -31,7 +31,7 @@ site: $(READY)
 	$(SITE)
 
 # Tests that measure nothing share the cores; all others have the machine for themselves.
-PURE = $(addprefix tests/,analyze data docs fuzz messages plan present recipes recording report spec store strategies task terminal train)
+PURE = $(addprefix tests/,analyze data docs files fuzz messages plan present recipes recording report spec store strategies task terminal train)
 SHARED = -n auto --dist loadfile $(PURE)
 ALONE = tests $(addprefix --ignore=,$(PURE))
 
@@ -45,6 +45,10 @@ test-all: check
 
 bench: $(READY)
 	$(BIN)/python -m bench
+
+# Start-up, throughput and the controller's own use of CPU and memory with 3 to 64 workers; writes docs/scale.md.
+scale: $(READY)
+	$(BIN)/python -m bench scale --page docs/scale.md
 
 # Faults at random over many small runs, until something is not as it must be: make soak MINUTES=60 SEED=1
 MINUTES ?= 60

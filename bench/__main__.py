@@ -1,11 +1,15 @@
 """Benchmarks of Paceline against hand-written training scripts: `python -m bench [PART]... [--rounds N]`."""
 
 import argparse
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 
 from bench.measure import measure, paceline_case, print_table, ratio
 from bench.overhead import overhead
 from bench.peers.launch import updates_per_s
 from bench.record_cost import record
+from bench.scale import scale
 from bench.workloads import alexnet, lenet, sparse
 
 _SCRIPT_ASYNC = "tensorflow script, async"
@@ -70,7 +74,7 @@ def peer(rounds: int) -> None:
     print_table("TensorFlow: engine and hand-written script (feed_dict, monitored session)", measurements, ratios)
 
 
-_PARTS = {
+_PARTS: dict[str, Callable[[int], None]] = {
     "paces": paces,
     "peer": peer,
     "overhead": overhead,
@@ -78,16 +82,21 @@ _PARTS = {
     "alexnet": alexnet,
     "sparse": sparse,
     "lenet": lenet,
+    "scale": scale,
 }
+_DEFAULT_ROUNDS = {"scale": 1}
+"""Of parts that take long and whose values differ by more than their spread; 3 for all others."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*_PARTS, []], default=list(_PARTS), help="default: all")
-    parser.add_argument("--rounds", type=int, default=3, help="how often each case is measured (default: 3)")
+    parser.add_argument("--rounds", type=int, help="how often each case is measured (default: 3; scale: 1)")
+    parser.add_argument("--page", type=Path, help="also write the values of scale to this Markdown file")
     options = parser.parse_args()
+    parts: dict[str, Callable[[int], None]] = {**_PARTS, "scale": partial(scale, page=options.page)}
     for part in options.parts:
-        _PARTS[part](options.rounds)
+        parts[part](options.rounds or _DEFAULT_ROUNDS.get(part, 3))
 
 
 if __name__ == "__main__":

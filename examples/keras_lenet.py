@@ -1,6 +1,6 @@
 """Your own workload as a Keras model on a built-in data set, for engine tensorflow.
 
-    paceline run examples/keras_lenet.py --engine tensorflow --strategy allreduce --layout single,cluster,cluster2 \\
+    paceline run examples/keras_lenet.py --strategy allreduce --layout single,cluster,cluster2 \\
         --checkpoint-every 100
 """
 

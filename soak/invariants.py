@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import psutil
 from safetensors.numpy import load_file
 
@@ -24,6 +25,7 @@ def violations(scenario: Scenario, code: int, result: Result, runs: Path, *, res
     yield from find_leftovers(runs)
     if result["status"] == "ok":
         yield from check_counts(scenario, result)
+        yield from _check_unique_steps(Path(result["dir"]))
         yield from _check_finite(Path(result["dir"]))
 
 
@@ -71,6 +73,14 @@ def check_counts(scenario: Scenario, result: Result) -> Iterator[str]:
     max_unrecorded = len(scenario.killed_tasks)
     if scenario.strategy == "ps-async" and not scenario.steps - max_unrecorded <= sum(steps) <= scenario.steps:
         yield f"steps of workers are {steps}, {sum(steps)} together, not {scenario.steps}"
+
+
+def _check_unique_steps(directory: Path) -> Iterator[str]:
+    """No step of a worker is recorded twice, except those that a return to a checkpoint undid."""
+    table = pl.read_parquet(directory / "steps.parquet")
+    steps = table.filter((pl.col("kind") == "step") & pl.col("undone").not_())
+    if repeated := len(steps) - steps.select("task", "step").n_unique():
+        yield f"{repeated} steps are recorded twice"
 
 
 def _check_finite(directory: Path) -> Iterator[str]:

@@ -14,6 +14,8 @@ from paceline.store.result import Result
 from support import fault_table, slow_tests
 from support.live_run import RunOne
 
+pytest_plugins = ["support.machines.fixtures"]
+
 # No deadline per Hypothesis example: a busy machine must not fail a test.
 settings.register_profile("no-deadline", deadline=None)
 settings.load_profile("no-deadline")

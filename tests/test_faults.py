@@ -1,9 +1,11 @@
 """Faults in real runs: the run ends in time, names the failed task, and leaves nothing behind."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 from paceline.analyze.load import load_result
 from paceline.hosts.netns import leftovers
 from paceline.hosts.netns.iproute import NAMESPACES
-from paceline.store.paths import find_run
+from paceline.store.paths import RunPaths, find_run
 from paceline.store.run import StoredRun
 from support.fault_table import FaultObserver
 from support.live_run import LiveRun, wait_for, wait_for_exit
@@ -84,6 +86,60 @@ def test_ctrl_c_ends_the_sweep_and_keeps_the_result(tmp_path: Path) -> None:
     assert result["final"]["loss"] is not None
     assert len({worker["steps"] for worker in result["workers"]}) == 1
     assert len(list(run.runs.iterdir())) == 1
+    wait_for_exit(processes, deadline_s=2)
+
+
+class Terminal:
+    """A pseudo-terminal whose output is read and dropped until it is closed."""
+
+    def __init__(self) -> None:
+        self._master, slave = os.openpty()
+        self.path = os.ttyname(slave)
+        self._slave, self._closing = slave, threading.Event()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def close(self) -> None:
+        """Close the terminal as a window is closed: the kernel sends SIGHUP to its session."""
+        self._closing.set()
+        self._reader.join()
+        os.close(self._slave)
+        os.close(self._master)
+
+    def _read(self) -> None:
+        while not self._closing.is_set():
+            if select.select([self._master], [], [], 0.05)[0]:
+                os.read(self._master, 4096)
+
+
+START_ON_TERMINAL = """
+import fcntl, os, signal, sys, termios
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # It is ignored if the tests were started with nohup.
+terminal = os.open(sys.argv[1], os.O_RDWR)
+fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+os.dup2(terminal, 0)
+os.dup2(terminal, 2)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+def test_closed_terminal_ends_the_run_and_keeps_its_result_and_a_checkpoint(tmp_path: Path) -> None:
+    terminal = Terminal()
+    run = LiveRun(
+        tmp_path / "runs", "--strategy", "ps-sync", "--layout", "pw w", "--stop", "seconds=600",
+        launcher=[sys.executable, "-c", START_ON_TERMINAL, terminal.path],
+    )  # fmt: skip
+    try:
+        run.wait_until_training()
+        processes = run.process_tree()
+    finally:
+        terminal.close()
+    os.kill(run.process.pid, signal.SIGHUP)  # A shell sends it in addition to the kernel.
+    code, result = run.result(timeout_s=20)
+    assert (code, result["status"], result["reason"]) == (130, "aborted", "interrupted by the user")
+    assert result["final"]["loss"] is not None
+    assert len({worker["steps"] for worker in result["workers"]}) == 1
+    assert RunPaths(run.directory).checkpoints_newest_first()
     wait_for_exit(processes, deadline_s=2)
 
 
@@ -159,8 +215,8 @@ def test_error_in_a_task_is_shown_in_one_line_and_its_traceback_is_logged(tmp_pa
     program = (
         "import sys, os, paceline.data.registry as registry\n"
         "ensure = registry.ensure\n"
-        "def broken(name, say):\n"
-        "    ready = ensure(name, say)\n"
+        "def broken(*arguments):\n"
+        "    ready = ensure(*arguments)\n"
         "    os.truncate(ready.paths[0], 100)\n"
         "    return ready\n"
         "registry.ensure = broken\n"

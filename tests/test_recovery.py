@@ -38,13 +38,15 @@ def test_killed_worker_of_an_asynchronous_run_is_restarted(
     code, result = kill_during_training(run, victim)
     assert (code, result["status"], result["updates"], result["tainted"]) == (0, "ok", 20000, False)
     # The last of its steps may have been applied but not recorded when the worker was killed.
-    assert sum(worker["steps"] for worker in result["workers"]) in (19999, 20000)
+    assert sum(worker["steps"] for worker in result["workers"]) == 20000 - result["unrecorded_steps"]
+    assert result["unrecorded_steps"] <= 1
     assert [incident["task"] for incident in result["incidents"]] == [victim]
     (restarting,), (recovered,) = run.events_named("restarting"), run.events_named("back")
     assert (restarting["tasks"], recovered["tasks"]) == ([victim], [victim])
     assert recovered["t_s"] - restarting["t_s"] < 5
     # The other workers made steps while it was restarted.
-    steps = pl.read_parquet(run.directory / "steps.parquet").filter(pl.col("kind") == "step")
+    steps = kept_steps(result)
+    assert len(steps) == steps.select("task", "step").n_unique() == 20000 - result["unrecorded_steps"]
     during_restart = steps.filter(pl.col("t_s").is_between(restarting["t_s"] + 0.1, recovered["t_s"]))
     assert set(during_restart["task"]) == {worker["task"] for worker in result["workers"]} - {victim}
 
@@ -85,6 +87,9 @@ def test_all_tasks_restart_from_the_last_checkpoint(
     (restored,) = run.events_named("restored")
     assert restored["update"] >= every
     assert restored["lost"] < steps
+    kept = kept_steps(result)
+    made = steps * (len(result["workers"]) if result["synchronous"] else 1)
+    assert len(kept) == kept.select("task", "step").n_unique() == made - result["unrecorded_steps"]
     assert [incident["task"] for incident in result["incidents"]] == [victim, None]
     assert f"restart from update {restored['update']}" in result["incidents"][1]["what"]
 
@@ -119,8 +124,16 @@ def test_workers_continue_with_a_restarted_server(
     # Only the servers and the killed task are new processes.
     restarted = {task for task in {event["task"] for event in run.events_named("started")} if was_restarted(run, task)}
     assert restarted == {victim, *(f"ps{number}" for number in range(layout.count("p")))}
+    kept = kept_steps(result)
+    assert len(kept) == kept.select("task", "step").n_unique() == sum(steps_made)
     if strategy == "ps-sync":
         assert_same_parameters(result, run_without_fault(tmp_path / "whole", workload, flags))
+
+
+def kept_steps(result: dict[str, Any]) -> pl.DataFrame:
+    """The rows of the steps that were not undone by a return to a checkpoint."""
+    table = pl.read_parquet(Path(result["dir"]) / "steps.parquet")
+    return table.filter((pl.col("kind") == "step") & pl.col("undone").not_())
 
 
 def was_restarted(run: LiveRun, task: str) -> bool:

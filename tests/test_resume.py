@@ -36,9 +36,13 @@ def kill_after_checkpoint(runs: Path, *arguments: str, checkpoint: int) -> Path:
     return run.directory
 
 
-def resume(directory: Path) -> dict[str, object]:
+def run_resume(directory: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "paceline", "resume", directory.name, "--runs", str(directory.parent), "--json"]
-    completed = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def resume(directory: Path) -> dict[str, object]:
+    completed = run_resume(directory)
     assert completed.returncode == 0, completed.stderr
     result: dict[str, object] = json.loads(completed.stdout)
     return result
@@ -100,6 +104,34 @@ def test_resumed_asynchronous_run_continues_with_each_workers_next_batch(tmp_pat
         resumed_steps = after.steps.filter((after.steps["kind"] == "step") & (after.steps["task"] == task))["step"]
         assert start.steps[task] == len(before_checkpoint)
         assert resumed_steps.min() == len(before_checkpoint)
+
+
+def test_resumed_run_is_not_killed_again_and_skips_a_damaged_checkpoint(tmp_path: Path) -> None:
+    flags = ["--strategy", "ps-sync", "--layout", "pw w", "--checkpoint-every", "50", "--stop", "steps=3000"]
+    faults = ["--fault", "kill w1 at step 200", "--fault", "freeze w1 for 1s at step 2990"]
+    code, failed = LiveRun(tmp_path, *flags, *faults).result()
+    assert (code, failed["status"]) == (1, "failed")
+    directory = Path(failed["dir"])
+    contents = {path: path.read_bytes() for path in RunPaths(directory).checkpoints_newest_first()}
+    newest, *older = contents
+    for path, data in contents.items():
+        path.write_bytes(data[:-100])
+    refused = run_resume(directory)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    (line,) = refused.stderr.splitlines()
+    assert f"because all {len(contents)} checkpoints are damaged: {newest} is not a checkpoint: " in line
+    for path in older:
+        path.write_bytes(contents[path])
+    completed = run_resume(directory)
+    assert completed.returncode == 0, completed.stderr
+    assert str(newest) in completed.stderr
+    resumed = json.loads(completed.stdout)
+    assert (resumed["status"], resumed["updates"]) == ("ok", 3000)
+    what = [incident["what"] for incident in resumed["incidents"]]
+    assert what[0] == f"resumed from update {update_of(older[0])} of {directory.name}"
+    assert what[1].startswith(f"a checkpoint is damaged and was skipped: {newest} is not a checkpoint: ")
+    # The fault that had not happened yet is still to come; whether it does depends on the speed of the last steps.
+    assert [fault["what"] for fault in resumed["faults"]] == ["freeze w1 for 1s at step 2990"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import subprocess
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 import paceline
@@ -69,8 +68,10 @@ def test_frozen_agent_ends_the_run(tmp_path: Path) -> None:
     run = LiveRun(tmp_path / "runs", "--strategy", "ps-async", "--layout", "pw w", "--stop", "seconds=600")
     run.wait_until_training()
     observer = FaultObserver(run, "freeze the agent of w1")
-    agent = psutil.Process(run.pid_of("w1")).ppid()
-    os.kill(agent, signal.SIGSTOP)
+    agent = next(
+        process for process in run.process_tree() if process.cmdline()[2:5] == ["paceline.agent", "--host", "h2"]
+    )
+    agent.suspend()
     frozen = time.monotonic()
     code, result = observer.wait_for_end(timeout_s=40)
     duration_s = time.monotonic() - frozen

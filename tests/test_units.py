@@ -13,6 +13,18 @@ def test_rates_and_durations_are_parsed() -> None:
     assert units.seconds("5ms") == pytest.approx(0.005)
 
 
+@pytest.mark.parametrize(("text", "limit_s"), [("90s", 90.0), ("30m", 1800.0), ("30 min", 1800.0), ("1.5h", 5400.0)])
+def test_time_limits_are_parsed_and_written_as_they_can_be_read(text: str, limit_s: float) -> None:
+    assert units.time_limit(text) == limit_s == units.time_limit(units.duration_text(limit_s))
+
+
+@pytest.mark.parametrize("text", ["", "soon", "100", "0s", "500ms", "-1h", "1d", "9999h"])
+def test_an_invalid_time_limit_is_rejected_in_one_line(text: str) -> None:
+    with pytest.raises(SpecError, match=r"from 1s to 8760h, e\.g\. 90s, 30m or 2h$") as refusal:
+        units.time_limit(text)
+    assert "\n" not in str(refusal.value)
+
+
 @pytest.mark.parametrize("text", ["", "fast", "100", "100mb", "-1mbit", "0mbit", "1bit", "1000gbit"])
 def test_an_invalid_rate_is_rejected(text: str) -> None:
     with pytest.raises(SpecError, match="bit"):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from paceline.engines.ports import reserve_port
+from paceline.ports import reserve_port
 
 _TIMEOUT_S = 120
 

@@ -12,19 +12,21 @@ from paceline.agent import sampler, sampling_loop
 from paceline.agent.sampler import Sampler
 from paceline.recording.recorder import clock_ns
 
-# When to sample, from the start of a slot: at another time than other agents, well after a worker's mark, and early
-# enough to finish within the slot.
-_OFFSET_S = (SETTLE_NS + 10_000_000) / 1e9 + 0.015 * (os.getpid() % 4)
+
+def _offset_s() -> float:
+    """When to sample, from the start of a slot: at another time than other agents, well after a worker's mark, and
+    early enough to finish within the slot."""
+    return (SETTLE_NS + 10_000_000) / 1e9 + 0.015 * (os.getpid() % 4)
 
 
 def sample_in_slots(folder: Path) -> None:
-    notes = folder / f"agent-{os.getpid()}"
-
     def sample_and_ship(counts: Sampler, ship: sampling_loop.Ship, closing: threading.Event, _hz: float) -> None:
         sampling_loop.use_batch_scheduling()
+        # Asked here and not at import: agents may be forked from one process that has imported this module.
+        notes, offset_s = folder / f"agent-{os.getpid()}", _offset_s()
         slot = slot_at(clock_ns())
         shipped_block, sampled = slot // SLOTS_PER_BLOCK, list[AgentSlot]()
-        while not closing.wait(seconds_until(slot := next_measured(slot), _OFFSET_S)):
+        while not closing.wait(seconds_until(slot := next_measured(slot), offset_s)):
             if slot_at(clock_ns()) > slot:
                 continue  # It woke up too late; sampling in another slot instead would distort that one.
             counts.read_counters()

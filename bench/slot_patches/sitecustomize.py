@@ -11,11 +11,12 @@ from pathlib import Path
 from bench.slots import NOTES_VARIABLE
 
 if notes := os.environ.get(NOTES_VARIABLE):
-    if "paceline.task" in sys.orig_argv:
+    # A fork server imports the modules of both; each process that it starts uses only its own.
+    if {"paceline.task", "paceline.forkserver"} & set(sys.orig_argv):
         from bench.slot_patches.tasks import record_in_slots
 
         record_in_slots(Path(notes))
-    if "paceline.agent" in sys.orig_argv:
+    if {"paceline.agent", "paceline.forkserver"} & set(sys.orig_argv):
         from bench.slot_patches.agents import sample_in_slots
 
         sample_in_slots(Path(notes))

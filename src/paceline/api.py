@@ -39,6 +39,9 @@ def run(
     sample_hz: float | Sequence[float] = 10.0,
     trace_every: int | Sequence[int | None] | None = None,
     record: bool | Sequence[bool] = True,
+    trusted_network: bool = False,
+    time_limit: str | None = None,
+    lr_scale: str | Sequence[str] = "none",
     repeat: int = 1,
     name: str | None = None,
     runs: str = "runs",
@@ -53,14 +56,16 @@ def run(
         workload: What to train: a name that `paceline workloads` lists, path/to/file.py or package.module:name.
         size: Variant of the workload, e.g. small or large. Default: the workload's first.
         examples: Number of training examples to use. Must be 1 or more. Default: all.
-        engine: Framework that trains, e.g. torch; `paceline doctor` lists the engines. Default: torch.
+        engine: Framework that trains, e.g. torch; `paceline doctor` lists the engines. A workload that runs on only one
+            engine needs none. Default: torch.
         strategy: How workers combine their updates, e.g. single, ps-sync, ps-async or allreduce. Default: single.
         layout: Tasks on hosts: single, cluster, cluster2, or one word per host with p for a parameter server and w for
             a worker: 'pw w w'. Default: single if the strategy has one worker, else cluster.
         batch: Examples per worker and step. Must be 1 or more. Default: 100.
         seed: Seed of the initial weights and of the data order. Must be from 0 to 2,147,483,647. Default: 1.
-        stop: steps=N, loss=X, accuracy=X, epochs=N or seconds=N. May be given several times; the run ends when the
-            first rule is met. Default: epochs=1.
+        stop: steps=N, loss=X, accuracy=X, epochs=N, seconds=N or plateau=N, which is met after N evaluations without a
+            new lowest test loss. May be given several times; the run ends when the first rule is met. Default:
+            epochs=1.
         fault: Fault to inject: 'kill w1 at step 500', 'freeze h2 for 5s at 10s'; also cut, slow and limit. May be given
             several times.
         eval_every: Updates between evaluations by the chief (worker 0). Must be 1 or more. Default: 100 if a stop rule
@@ -75,21 +80,30 @@ def run(
             without the task). One of fail, restart. Default: restart a worker if the others can train on meanwhile,
             else fail.
         restarts: Maximum number of restarts in a run. Must be from 0 to 1,000. Default: 3.
-        hosts: local, or netns (Linux, root): isolated network namespaces on this machine. Default: local.
+        hosts: local; netns (Linux, root): isolated network namespaces on this machine; ssh:hosts.toml or ssh:HOST,HOST:
+            machines reached by ssh. In a list, what begins with no kind of hosts belongs to the value before it.
+            Default: local.
         link: Rate of each host's link (netns): 100mbit, or one word per host: '10mbit 1gbit'. Default: unlimited.
         latency: Delay of everything that a host sends (netns): 1ms, or one word per host. Default: no delay.
         cpus: Cores that the tasks of a host share (netns): 0.5, or one word per host: '0.1 1 -', where - is no limit.
             Default: unlimited.
         lr: Learning rate. Must be above 0 and finite. Default: the workload's.
         momentum: Momentum of the optimizer. Must be from 0 to below 1. Default: the workload's.
-        threads: Compute threads per worker. Must be from 1 to 4,096. Default: an even share of the cores, or what the
-            workload declares.
+        threads: Compute threads per worker. Must be from 1 to 4,096. Default: an even share of the cores, or 1 if the
+            engine measures that this is faster.
         transport: How parameter servers and workers on one machine exchange values: through shared memory or TCP. One
             of memory, tcp. Default: memory where the engine and the hosts support it.
         sample_hz: Samples of each host's counters per second. Must be from 0.1 to 100. Default: 10.
         trace_every: Steps between traces, for engines that do not report the phases of a step otherwise; 0 is never.
             Must be 0 or more. Default: the engine's choice.
         record: Record phases and samples; false is for measuring what recording costs. Default: true.
+        trusted_network: Declare that only trusted users can reach the network between the hosts. Frameworks that accept
+            any connection (TensorFlow, gloo) need it on hosts of a network that other machines can reach. Default:
+            false.
+        time_limit: Time of training after which a run that has met no stop rule ends as failed: 90s, 30m or 2h.
+            Default: 1h if all stop rules are loss or accuracy, else none.
+        lr_scale: none, or linear: multiply the learning rate by the number of workers whose gradients one update
+            averages. One of none, linear. Default: none.
         repeat: Number of times to repeat each run. Must be 1 or more. Default: 1.
         name: Name of the sweep: a-z, 0-9 and '-'. With the name of an earlier sweep, only missing runs are made.
             Default: the workload's.

@@ -69,6 +69,11 @@ def load_object(reference: str) -> Any:
     return getattr(importlib.import_module(module), attribute)
 
 
+def registered_names(group: str) -> frozenset[str]:
+    """The names of all plug-ins of a group, also of those that cannot be loaded. Loads none of them."""
+    return frozenset(point.name for point in _registered(group))
+
+
 def _registered(group: str) -> Iterable["EntryPoint"]:
     points: Iterable[EntryPoint] = _all_registered().select(group=group)
     return points

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 _MAX_LINE_LENGTH = 1_000
+_MAX_TEXT_LENGTH = 20_000
 
 
 def printable(text: str) -> str:
@@ -25,13 +26,23 @@ def printable(text: str) -> str:
 
 def one_line(text: str) -> str:
     """The text as one printable line; if it is too long, its middle is left out."""
-    if len(text) > 2 * _MAX_LINE_LENGTH:
-        text = f"{text[:_MAX_LINE_LENGTH]}{text[-_MAX_LINE_LENGTH:]}"
-    line = " ".join(text.split())
-    if len(line) > _MAX_LINE_LENGTH:
-        half = _MAX_LINE_LENGTH // 2
-        line = f"{line[:half]} … {line[-half:]}"
-    return printable(line)
+    return printable(" ".join(shorten(text, _MAX_LINE_LENGTH).split()))
+
+
+def shorten(text: str, length: int = _MAX_TEXT_LENGTH) -> str:
+    """The text; if it has more than `length` characters, its middle is replaced by a note that says how many."""
+    if len(text) <= length:
+        return text
+    half = length // 2
+    return f"{text[:half]} … [{len(text) - 2 * half:,} characters left out] … {text[-half:]}"
+
+
+def message_of(error: BaseException) -> str:
+    """The message of any exception, also of one that cannot be converted to text."""
+    try:
+        return str(error)
+    except Exception as failure:
+        return f"(its message cannot be shown: __str__ raises {type(failure).__name__})"
 
 
 class PacelineError(Exception):

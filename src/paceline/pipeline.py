@@ -5,35 +5,39 @@ Read this module first.
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from paceline.analyze.conditions import changed_conditions
 from paceline.analyze.load import load_result
 from paceline.analyze.summary import summarize
 from paceline.control import events
 from paceline.control.interrupts import Interrupts, count_interrupts
-from paceline.control.resume_point import resume_point_of
+from paceline.control.resume_point import damaged_checkpoint, resume_point_of
 from paceline.control.run_controller import StateListener, execute, host_requests
 from paceline.control.run_state import RunState
 from paceline.data import registry as datasets
 from paceline.data.dataset import PreparedData
 from paceline.engines.registry import engine_plugins, engines
 from paceline.errors import PlanError, StoreError
+from paceline.hosts.base import HostProvider
 from paceline.hosts.registry import host_plugins, host_provider
 from paceline.plan.catalog import Catalog, EngineFacts, HostKindFacts, WorkloadFacts
-from paceline.plan.place import RunPlan, place
-from paceline.spec.experiment import Experiment
+from paceline.plan.place import RunPlan, place, with_only_engine
+from paceline.preload import prepared
+from paceline.spec.experiment import OPTIONS, Experiment
+from paceline.spec.hosts import HostsChoice
 from paceline.spec.load import experiment as read_experiment
 from paceline.spec.load import load_toml
 from paceline.spec.sweep import expand, key
 from paceline.store.events import append_event
-from paceline.store.header import ResumePoint, RunHeader
+from paceline.store.header import ResumePoint, RunHeader, spec_fields
 from paceline.store.header_facts import alternatives, stored_engine, stored_host_kind
-from paceline.store.paths import RunPaths, check_writable, runs_of_sweep
+from paceline.store.paths import RunPaths, all_runs, check_writable, find_run, runs_of_sweep
 from paceline.store.result import Result
 from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
@@ -52,10 +56,17 @@ RunView = Callable[[RunPlan, int, int], AbstractContextManager[StateListener]]
 number of runs; the controller calls the listener with each new state of the run."""
 OnMessage = Callable[[str], None]
 """Called with a line of text for the user."""
+ShowWork = Callable[[str], AbstractContextManager[Callable[[str, int, int], None]]]
+"""Shows that work other than a run goes on. Called with what it is; in the context, it is called with what is done now,
+how much of it is done, and how much there is (0 if that is not known)."""
 
 
 def _ignore_message(_line: str) -> None:
     pass
+
+
+def _hide_work(_what: str) -> AbstractContextManager[Callable[[str, int, int], None]]:
+    return nullcontext(lambda _now, _done, _total: None)
 
 
 def combine_views(*views: RunView) -> RunView:
@@ -78,7 +89,9 @@ def combine_views(*views: RunView) -> RunView:
 def plan(experiment: Experiment) -> list[RunPlan]:
     """The plans of all runs of the experiment; an error if any of the runs cannot work."""
     specs = expand(experiment)
-    choices = catalog({spec.workload for spec in specs})
+    choices = catalog({spec.workload for spec in specs}, {spec.hosts for spec in specs})
+    if "engine" not in experiment.given:
+        specs = [with_only_engine(spec, choices) for spec in specs]
     plans = [place(spec, choices) for spec in specs]
     for run_plan in plans:
         host_provider(run_plan.spec.hosts).check(host_requests(run_plan))
@@ -92,26 +105,50 @@ def run(
     view: RunView,
     on_result: Callable[[Result, bool], None],
     on_message: OnMessage = _ignore_message,
+    show_work: ShowWork = _hide_work,
+    *,
+    warn_of_conditions: bool = True,
 ) -> list[Result]:
     """Make every run of the experiment that is not finished yet, and return the results of all its runs.
 
     `on_result(result, skipped)` is called after each run; `skipped` means that an earlier sweep of this name made it.
+    `warn_of_conditions`: say if earlier runs of this name have other stop rules, another seed or the like.
     """
     plans = plan(experiment)
+    with prepared([run_plan.spec for run_plan in plans]):
+        return _run_plans(
+            experiment, plans, view, on_result, on_message, show_work, warn_of_conditions=warn_of_conditions
+        )
+
+
+def _run_plans(
+    experiment: Experiment,
+    plans: list[RunPlan],
+    view: RunView,
+    on_result: Callable[[Result, bool], None],
+    on_message: OnMessage,
+    show_work: ShowWork,
+    *,
+    warn_of_conditions: bool,
+) -> list[Result]:
     runs = Path(experiment.runs)
     check_writable(runs)
-    data = _prepare_data(plans, on_message)
-    finished = _finished_results(runs, experiment.name) if experiment.name else []
+    data = _prepare_data(plans, on_message, show_work)
+    earlier = _results_of_sweep(runs, experiment.name) if experiment.name else []
+    finished = [result for result in earlier if result.status == "ok"]
+    done = [_matching_result(finished, run_plan, _data_of(run_plan, data)) for run_plan in plans]
+    new_plans = [run_plan for run_plan, result in zip(plans, done, strict=True) if result is None]
+    if warn_of_conditions:
+        _warn_of_other_conditions(experiment, new_plans, earlier, on_message)
     results = []
     with count_interrupts() as interrupts:
-        for number, run_plan in enumerate(plans, 1):
+        for number, (run_plan, result) in enumerate(zip(plans, done, strict=True), 1):
             if interrupts.received:
                 break
-            run_data = data[run_plan.spec.workload, _workload(run_plan).dataset]
-            result = _matching_result(finished, run_plan, run_data)
             skipped = result is not None
             if result is None:
                 with view(run_plan, number, len(plans)) as listener:
+                    run_data = _data_of(run_plan, data)
                     result = _make_run(run_plan, run_data, runs, experiment.name, listener, interrupts)
             on_result(result, skipped)
             results.append(result)
@@ -123,18 +160,24 @@ def run(
 
 def run_fields(fields: Mapping[str, Any]) -> list[Result]:
     """Make the runs of an experiment given as fields, and print nothing; Ctrl-C is raised as KeyboardInterrupt."""
-    results = run(read_experiment(fields), lambda *_: nullcontext(lambda _state: None), lambda *_: None)
+    # A keyword argument of `paceline.run` that has its default was not given.
+    given = {name: value for name, value in fields.items() if name not in OPTIONS or value != OPTIONS[name].default}
+    results = run(read_experiment(given), lambda *_: nullcontext(lambda _state: None), lambda *_: None)
     if results[-1].status == "aborted":
         raise KeyboardInterrupt
     return results
 
 
-def resume(paths: RunPaths, view: RunView, on_message: OnMessage = _ignore_message) -> Result:
+def resume(
+    paths: RunPaths, view: RunView, on_message: OnMessage = _ignore_message, show_work: ShowWork = _hide_work
+) -> Result:
     """Continue a run from its last checkpoint. The continuation is a new run; the old run stays unchanged."""
     start, old_data = resume_point_of(paths), load_result(paths).data
+    for line in start.damaged:
+        on_message(damaged_checkpoint(line))
     (run_plan,) = plan(read_experiment(load_toml(paths.spec)))
     check_writable(paths.runs)
-    (data,) = _prepare_data([run_plan], on_message).values()
+    (data,) = _prepare_data([run_plan], on_message, show_work).values()
     if data.source != old_data:
         raise StoreError(
             f"run {paths.id} was trained on other data ({old_data}) than this machine has ({data.source}): "
@@ -145,8 +188,32 @@ def resume(paths: RunPaths, view: RunView, on_message: OnMessage = _ignore_messa
         return _make_run(run_plan, data, paths.runs, name, listener, interrupts, start)
 
 
-def catalog(workload_names: Iterable[str] = ()) -> Catalog:
-    """The engines, workloads and kinds of hosts of this machine, and those of `workload_names` that are users' own."""
+def latest_resumable(runs: Path) -> RunPaths:
+    """The latest run that can be resumed and was not resumed yet; StoreError says why the latest run cannot."""
+    first_refusal, resumed = None, set()
+    for paths in reversed(list(all_runs(runs))):
+        try:
+            header = StoredRun(paths).header
+            if header.resumed and header.resumed.run:
+                resumed.add(header.resumed.run)
+            if paths.id in resumed:
+                raise StoreError(f"run {paths.id} was already resumed")
+            resume_point_of(paths)
+        except StoreError as refusal:
+            first_refusal = first_refusal or refusal
+            continue
+        return paths
+    if first_refusal is None:
+        return find_run(runs, "latest")  # Raises the error that says that there are no runs.
+    raise StoreError(f"no run in {runs} can be resumed; the latest: {first_refusal}")
+
+
+def catalog(workload_names: Iterable[str] = (), hosts: Iterable[str] = ()) -> Catalog:
+    """The engines, workloads and kinds of hosts of this machine, and those of `workload_names` that are users' own.
+
+    `hosts` are values of the option hosts; their providers say whether the network is trusted and its ports restricted.
+    """
+    providers = _network_providers(hosts)
     own = {name: sizes_of(name) for name in workload_names if is_user_workload(name)}
     workloads = {**WORKLOADS, **own}
     if not (engines() and strategies() and host_plugins().found):
@@ -162,6 +229,8 @@ def catalog(workload_names: Iterable[str] = ()) -> Catalog:
         },
         strategies=strategies(),
         hosts=_host_facts(),
+        trusted_hosts=frozenset(value for value, provider in providers.items() if provider.trusted_network()),
+        restricted_hosts=frozenset(value for value, provider in providers.items() if provider.restricts_ports()),
         broken_engines=engine_plugins().reasons,
         broken_strategies=strategy_plugins().reasons,
         broken_hosts=host_plugins().reasons,
@@ -176,6 +245,8 @@ def _engine_facts() -> dict[str, EngineFacts]:
             install_hint=engine.install_hint,
             shares_memory=engine.shares_memory,
             drops_late_gradients=engine.drops_late_gradients,
+            unauthenticated=engine.unauthenticated,
+            system_ports=engine.system_ports,
         )
         for name, engine in engines().items()
     }
@@ -202,7 +273,9 @@ def _host_facts() -> dict[str, HostKindFacts]:
             shares_one_machine=kind.shares_one_machine,
             # Tasks find each other's memory through /proc, which only Linux has.
             shares_memory=kind.shares_memory and _LINUX,
+            shares_filesystem=kind.shares_filesystem,
             has_links=kind.has_links,
+            private_network=kind.private_network,
             limits=frozenset(kind.limits),
             faults=frozenset(kind.faults),
         )
@@ -210,15 +283,37 @@ def _host_facts() -> dict[str, HostKindFacts]:
     }
 
 
-def _prepare_data(plans: Iterable[RunPlan], on_message: OnMessage) -> dict[tuple[str, str | None], PreparedData]:
+def _network_providers(hosts: Iterable[str]) -> dict[str, HostProvider]:
+    """The providers of those hosts whose network other machines can reach; planning refuses hosts that do not exist."""
+    providers = {}
+    for value in hosts:
+        name, argument = HostsChoice.parse(value)
+        kind = host_plugins().found.get(name)
+        if kind and not kind.private_network and (argument is None or kind.argument is not None):
+            providers[value] = kind.open_provider(argument)
+    return providers
+
+
+_DataByWorkload = dict[tuple[str, str | None], PreparedData]
+"""Prepared data by workload and data set."""
+
+
+def _data_of(run_plan: RunPlan, data: _DataByWorkload) -> PreparedData:
+    return data[run_plan.spec.workload, _workload(run_plan).dataset]
+
+
+def _prepare_data(plans: Iterable[RunPlan], on_message: OnMessage, show_work: ShowWork) -> _DataByWorkload:
     """The data of all plans by workload and data set; data sets that are not on this machine are fetched."""
     needed = {(run_plan.spec.workload, _workload(run_plan).dataset) for run_plan in plans}
-    return {(name, dataset): _prepare_dataset(name, dataset, on_message) for name, dataset in needed}
+    return {(name, dataset): _prepare_dataset(name, dataset, on_message, show_work) for name, dataset in needed}
 
 
-def _prepare_dataset(workload_name: str, dataset: str | None, on_message: OnMessage) -> PreparedData:
+def _prepare_dataset(
+    workload_name: str, dataset: str | None, on_message: OnMessage, show_work: ShowWork
+) -> PreparedData:
     if dataset:
-        prepared = datasets.ensure(dataset, on_message)
+        with show_work(f"preparing {dataset}") as advance:
+            prepared = datasets.ensure(dataset, on_message, advance)
     else:
         prepared = PreparedData(paths=(), source="the workload's own", synthetic=False)
     if is_user_workload(workload_name):
@@ -227,15 +322,27 @@ def _prepare_dataset(workload_name: str, dataset: str | None, on_message: OnMess
     return prepared
 
 
-def _finished_results(runs: Path, name: str) -> list[Result]:
-    """The results of the successful runs of the sweep with this name."""
+def _results_of_sweep(runs: Path, name: str) -> list[Result]:
+    """The results of the runs of the sweep with this name that can be read."""
     results = []
     for paths in runs_of_sweep(runs, name):
         with suppress(StoreError):
-            result = load_result(paths)
-            if result.status == "ok":
-                results.append(result)
+            results.append(load_result(paths))
     return results
+
+
+def _warn_of_other_conditions(
+    experiment: Experiment, plans: Iterable[RunPlan], earlier: Sequence[Result], on_message: OnMessage
+) -> None:
+    """Say in which conditions, such as stop rules or the seed, the runs differ from earlier runs of the same sweep."""
+    specs = [spec_fields(run_plan.spec) for run_plan in plans]
+    changed = changed_conditions(earlier, specs, experiment.axes)
+    if changed:
+        values = "; ".join(f"{name} was {old} and is {new}" for name, (old, new) in changed.items())
+        on_message(
+            f"warning: the sweep {experiment.name} has runs with other settings ({values}): results under different "
+            "conditions do not show which configuration is better; choose another --name to keep them apart"
+        )
 
 
 def _matching_result(results: Iterable[Result], run_plan: RunPlan, data: PreparedData) -> Result | None:
@@ -263,6 +370,8 @@ def _make_run(
         writer.write_header(header)
         if start.run:
             writer.event("incident", what=f"resumed from update {start.update} of {start.run}", taints=True)
+        for line in start.damaged:
+            writer.event("incident", what=damaged_checkpoint(line))
         try:
             end = execute(run_plan, host_provider(run_plan.spec.hosts), data, writer, listener, interrupts, start)
         except BaseException as error:
@@ -310,6 +419,7 @@ def header_of(run_plan: RunPlan, data: PreparedData, start: ResumePoint, *, cloc
         trains=run_plan.trains,
         limits={limits.host: limits for limits in run_plan.limits},
         operations_per_example=_operations_per_example(run_plan),
+        lr=run_plan.learning_rate(_workload(run_plan).lr) if run_plan.trains else None,
         data=data.source,
         resumed=start if start.run else None,
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -319,10 +429,13 @@ def header_of(run_plan: RunPlan, data: PreparedData, start: ResumePoint, *, cloc
 
 
 def _alternatives(run_plan: RunPlan) -> tuple[Strategy, ...]:
-    """The counterparts of the run's strategy that its engine and its workload support."""
+    """The counterparts of the run's strategy that its engine, its workload and its network allow."""
     refused = _workload(run_plan).refused
+    untrusted = {} if run_plan.trusted_network else engines()[run_plan.spec.engine].unauthenticated
     supported = alternatives(run_plan.strategy, run_plan.spec.engine)
-    return tuple(strategy for strategy in supported if not strategy.reason_against(refused))
+    return tuple(
+        strategy for strategy in supported if not strategy.reason_against(refused) and strategy.name not in untrusted
+    )
 
 
 def _operations_per_example(run_plan: RunPlan) -> int | None:

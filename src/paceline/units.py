@@ -5,15 +5,16 @@ import re
 from paceline.errors import SpecError
 
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)(?:bit|bps)", re.IGNORECASE)
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s)", re.IGNORECASE)
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|m|h)", re.IGNORECASE)
 _FRACTION = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)")
 MIN_LINK_BITS_S, MAX_LINK_BITS_S = 10**4, 10**11
 MIN_CPUS, MAX_CPUS = 0.01, 4096
 MAX_DELAY_S = 10.0
+MIN_TIME_LIMIT_S, MAX_TIME_LIMIT_S = 1.0, 8760 * 3600.0
 MAX_SHARE = 1e6
 """The largest fraction that is accepted: 1e6, written as 100000000%."""
 _SCALE = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
-_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 def bits_per_second(text: str) -> int:
@@ -34,11 +35,26 @@ def rate_text(bits_s: int) -> str:
 
 
 def seconds(text: str) -> float:
-    """`5ms` -> 0.005."""
+    """`5ms` -> 0.005, `2h` -> 7200.0."""
     match = _DURATION.fullmatch(text.strip())
     if not match:
         raise SpecError(f"duration '{text}' is not understood: write e.g. 5ms or 0.2s")
     return float(match[1]) * _SECONDS[match[2].lower()]
+
+
+def duration_text(duration_s: float) -> str:
+    """7200.0 -> `2h`, an inverse of `seconds`."""
+    unit = next((unit for unit in ("h", "m") if duration_s >= _SECONDS[unit] and not duration_s % _SECONDS[unit]), "s")
+    return f"{duration_s / _SECONDS[unit]:.15g}{unit}"
+
+
+def time_limit(text: str) -> float:
+    """The time limit of a run in seconds: `2h` -> 7200.0."""
+    match = _DURATION.fullmatch(text.strip())
+    limit_s = float(match[1]) * _SECONDS[match[2].lower()] if match else 0.0
+    if not MIN_TIME_LIMIT_S <= limit_s <= MAX_TIME_LIMIT_S:
+        raise SpecError(f"time limit '{text}': must be a time from 1s to 8760h, e.g. 90s, 30m or 2h")
+    return limit_s
 
 
 def delay(text: str) -> float:

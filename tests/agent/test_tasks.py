@@ -14,7 +14,8 @@ import pytest
 from paceline.agent import tasks
 from paceline.agent.tasks import RunningTask
 from paceline.data.dataset import PreparedData
-from paceline.messages import Failed, FromAgent, Log, Receiver, Sender, StartTask, TaskExited, TaskMessage
+from paceline.messages import Failed, FromAgent, Log, Receiver, Records, Sender, StartTask, TaskExited, TaskMessage
+from paceline.recording.rows import decode
 from paceline.train.context import Job
 from support.live_run import wait_for_exit
 
@@ -55,6 +56,40 @@ def test_a_task_does_not_exit_before_its_agent_has_measured_it_a_last_time(tmp_p
     assert "nothing" in from_task.message.user_line
     assert isinstance(exited, TaskExited)
     assert exited.code == 1
+
+
+RECORD_STEPS = """
+import sys, pathlib
+from paceline.recording.layout import RecordKind
+from paceline.recording.recorder import Recorder
+sys.stdin.buffer.read()  # Returns when the agent closes the pipe.
+recorder = Recorder(pathlib.Path(sys.argv[1]))
+for number in range(int(sys.argv[2]), int(sys.argv[3])):
+    recorder.write(RecordKind.STEP, start_ns=1000 + number, duration_ns=1, update=number)
+"""
+
+
+def test_records_of_a_restarted_task_are_shipped_once_although_its_new_process_starts_slowly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = io.BytesIO()
+    for first, last in ((0, 30), (30, 40)):
+        monkeypatch.setattr(
+            tasks,
+            "_training_command",
+            lambda records, *_, args=(first, last): [sys.executable, "-c", RECORD_STEPS, str(records), *map(str, args)],
+        )
+        task = RunningTask(
+            StartTask("w0", msgspec.Raw(b"\x90"), {}), tmp_path, [], os.environ, Sender(sent), lambda _: None
+        )
+        task.ship()  # The process has not opened its record file yet: it waits for the end of its input.
+        assert task._process.stdin
+        task._process.stdin.close()
+        task.join(timeout_s=60)
+    sent.seek(0)
+    received = iter(Receiver[FromAgent](sent, FromAgent).receive, None)
+    shipped = b"".join(message.data for message in received if isinstance(message, Records))
+    assert decode(shipped)["update"].tolist() == list(range(40))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="uses fork")

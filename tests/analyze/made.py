@@ -51,6 +51,8 @@ def made(run: str = "sweep-1", **fields: Any) -> Result:
         "synchronous": synchronous,
         "single_worker": facts.single_worker,
         "one_machine": True,
+        "examples_per_update": batch * facts.gradients_per_update(workers),
+        "lr": 0.1,
     }
     fields.pop("memory_mb", None)
     return Result(**{**plain, **fields})

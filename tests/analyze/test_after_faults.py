@@ -28,7 +28,7 @@ def fault(t_s: float, what: str = "kill w1 at 10s", task: str | None = "w1", hos
 
 
 def found(events: list[dict[str, Any]], table: pl.DataFrame, asked: tuple[str, ...] = ()) -> list[FaultResult]:
-    return recoveries(events, table, asked, HOMES, START_S)
+    return recoveries(events, lambda: table["t_s"] + table["duration_s"], asked, HOMES, START_S)
 
 
 def test_a_kill_that_ended_the_run_was_noticed_and_never_made_good() -> None:

@@ -24,11 +24,11 @@ def test_a_step_counts_when_it_ends_with_the_examples_of_all_updates_so_far() ->
             {"task": "w0", "update": 1, "t_s": 10.0, "duration_s": 1.0, "loss": 0.75},
             {"kind": "compute", "t_s": 10.0},
             {"kind": "eval", "update": 2, "t_s": 12.0, "duration_s": 0.5, "loss": 0.25, "accuracy": 0.5},
-        ),
+        ).lazy(),
         start_s=10.0,
         examples_per_update=200,
     )
-    assert found.rows() == [
+    assert found.collect().rows() == [
         ("step", "w0", 1, 200, 1.0, 0.75, None),
         ("step", "w1", 2, 400, 1.5, 0.5, None),
         ("eval", "w0", 2, 400, 2.5, 0.25, 0.5),
@@ -38,8 +38,8 @@ def test_a_step_counts_when_it_ends_with_the_examples_of_all_updates_so_far() ->
 def test_staleness_is_counted_by_worker() -> None:
     stale = [("w0", 1), ("w0", 1), ("w0", 0), ("w1", 3), ("w1", -1)]
     steps = table(*[{"task": task, "staleness": staleness} for task, staleness in stale])
-    assert staleness_histogram(steps).rows() == [("w0", 0, 1), ("w0", 1, 2), ("w1", 3, 1)]
-    assert staleness_histogram(table({})).is_empty()
+    assert staleness_histogram(steps.lazy()).collect().rows() == [("w0", 0, 1), ("w0", 1, 2), ("w1", 3, 1)]
+    assert staleness_histogram(table({}).lazy()).collect().is_empty()
 
 
 def test_the_curve_of_a_run_meets_its_target_where_the_result_says(run_one: RunOne) -> None:
@@ -53,4 +53,4 @@ def test_the_curve_of_a_run_meets_its_target_where_the_result_says(run_one: RunO
     steps = curves.filter(pl.col("kind") == "step")
     assert (len(steps), steps["examples"].max()) == (result.updates, result.examples)
     assert set(steps["task"]) == {"w0", "w1"}
-    assert staleness_histogram(run.steps)["steps"].sum() == result.updates
+    assert staleness_histogram(run.scan_steps()).collect()["steps"].sum() == result.updates

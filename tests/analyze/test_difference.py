@@ -38,9 +38,44 @@ def test_a_difference_within_the_noise_is_not_significant() -> None:
     found = compare(UPDATES, repeats("a", [99.0, 102.0, 96.0], "updates_per_s"), base)
     assert found.outcome == "unclear"
     assert found.sentence == (
-        "ps-async: no significant difference in updates/s (95 % CI of the throughput ratio 0.92–1.06, n=3)"
+        "ps-async: no significant difference in updates/s (95 % CI 1.09× slower to 1.06× faster, n=3)"
     )
-    assert found.lead == "not significantly different from ps-sync (95 % CI of the throughput ratio 0.92–1.06, n=3)"
+    assert found.lead == "not significantly different from ps-sync (95 % CI 1.09× slower to 1.06× faster, n=3)"
+
+
+def test_times_and_rates_are_compared_in_the_same_direction() -> None:
+    """A time and the rate that follows from it give the same sentence."""
+    seconds, base_seconds = [1.0, 1.3, 0.9], [1.1, 0.95, 1.2]
+    time = compare(TO_TARGET, repeats("a", seconds, "to_loss_s"), repeats("s", base_seconds, "to_loss_s"))
+    rates, base_rates = ([100 / value for value in values] for values in (seconds, base_seconds))
+    rate = compare(UPDATES, repeats("a", rates, "updates_per_s"), repeats("s", base_rates, "updates_per_s"))
+    assert "slower to" in time.lead
+    assert time.lead == rate.lead
+
+
+def test_the_ends_of_a_very_wide_interval_are_not_shown() -> None:
+    wild = repeats("a", [1.0, 40.0, 9.0], "to_loss_s")
+    found = compare(TO_TARGET, wild, repeats("s", [2.0, 2.1, 2.2], "to_loss_s"))
+    assert found.sentence == (
+        "ps-async: no significant difference in time to loss 0.5 (the repeats vary too much, n=3)"
+    )
+
+
+def test_speeds_of_runs_that_are_too_short_are_flagged() -> None:
+    short = repeats("a", [1000.0, 1010.0, 990.0], "updates_per_s", train_s=0.04)
+    found = compare(UPDATES, short, repeats("s", [50.0, 51.0, 49.0], "updates_per_s"))
+    assert found.sentence.startswith("ps-async is 20.0× faster in updates/s (95 % CI ")
+    assert found.sentence.endswith("n=3); too short to trust: ps-async trained for 0.04 s")
+    few = repeats("s", [50.0, 51.0, 49.0], "updates_per_s", steps=[3, 3], train_s=15.0)
+    assert compare(UPDATES, few, few).too_short == ("ps-async made 3 updates", "ps-sync made 3 updates")
+    # An amount such as memory does not depend on the duration.
+    assert compare(MEMORY, short, few).too_short == ()
+
+
+def test_significance_of_two_repeats_is_unknown() -> None:
+    found = compare(TO_TARGET, repeats("a", [1.0, 1.4], "to_loss_s"), repeats("s", [3.0, 3.2], "to_loss_s"))
+    assert (found.outcome, found.ratio.low) == ("unknown", None)
+    assert found.sentence == "ps-async is 2.6× faster to loss 0.5 (n=2: significance unknown)"
 
 
 def test_significance_of_one_repeat_is_unknown() -> None:
@@ -58,9 +93,10 @@ def test_values_within_the_tolerance_are_the_same_even_if_the_difference_is_sign
 
 
 def test_amounts_are_multiples_of_the_baseline() -> None:
-    more = compare(MEMORY, repeats("a", [450.0, 451.0], "memory_mb"), repeats("s", [300.0, 301.0, 300.0], "memory_mb"))
+    four = repeats("a", [450.0, 451.0, 450.0, 451.0], "memory_mb")
+    more = compare(MEMORY, four, repeats("s", [300.0, 301.0, 300.0], "memory_mb"))
     assert more.sentence.startswith("ps-async uses 1.50× the peak memory (95 % CI 1.4")
-    assert more.sentence.endswith("n=2 and 3)")
+    assert more.sentence.endswith("n=4 and 3)")
     less = compare(ACCURACY, repeats("a", [0.80, 0.81, 0.80], "accuracy"), repeats("s", [0.9, 0.9, 0.9], "accuracy"))
     assert less.sentence.startswith("ps-async ends at 0.89× the accuracy")
 

@@ -3,9 +3,8 @@ import pytest
 
 from paceline.analyze.hosts import background_cores, host_results
 from paceline.messages import HostSample, LinkCount
-from paceline.store.journal import HostSamples
 from paceline.store.result import HostResult
-from paceline.store.tables import build_tables
+from paceline.store.tables import sample_rows
 
 
 def samples(cpu: list[float], sent: list[int], *, hz: float = 10) -> pl.DataFrame:
@@ -23,7 +22,7 @@ def samples(cpu: list[float], sent: list[int], *, hz: float = 10) -> pl.DataFram
         )
         for i in range(len(cpu))
     ]
-    return build_tables([HostSamples("h1", taken)])[1]
+    return sample_rows("h1", taken, ())
 
 
 def of(table: pl.DataFrame, start_s: float, end_s: float) -> HostResult:
@@ -60,7 +59,7 @@ def test_a_training_shorter_than_a_sample_is_taken_from_its_neighbours() -> None
 
 
 def test_no_samples_are_zeros() -> None:
-    assert of(build_tables([])[1], 0.0, 1.0).cpu_cores_mean == 0
+    assert of(sample_rows("h1", [], ()), 0.0, 1.0).cpu_cores_mean == 0
 
 
 def test_the_load_of_other_programs_is_the_same_each_time_it_is_computed() -> None:

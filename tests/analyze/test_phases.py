@@ -72,9 +72,9 @@ def test_fused_time_is_divided_as_the_traced_steps_were() -> None:
     assert found["w0"] == pytest.approx({"pull": 2.0, "compute": 4.0, "push": 2.0})
 
 
-def test_fused_time_without_any_trace_is_compute() -> None:
+def test_fused_time_without_any_trace_is_not_divided() -> None:
     found = phases_by_worker(table({"kind": "fused", "duration_s": 8.0}, {"kind": "step"}), mixed_phase=None)
-    assert found["w0"] == {"compute": 8.0}
+    assert found["w0"] == {"fused": 8.0}
 
 
 def test_staleness_is_over_the_steps_that_have_one() -> None:

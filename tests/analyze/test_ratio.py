@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from paceline.analyze.ratio import Ratio, ratio_of_medians, student_quantile
 
-VALUES = st.lists(st.floats(1e-3, 1e6), min_size=2, max_size=10)
+VALUES = st.lists(st.floats(1e-3, 1e6), min_size=3, max_size=10)
 STEADY = st.lists(st.floats(0.97, 1.03), min_size=3, max_size=10)
 
 
@@ -53,6 +53,11 @@ def test_groups_that_are_clearly_apart_are_different(values: list[float], base: 
     found = ratio([2 * value for value in values], base)
     assert found.is_significant
     assert found.value == pytest.approx(2, rel=0.07)
+
+
+def test_two_repeats_have_no_interval() -> None:
+    assert not ratio([1.0, 1.1], [2.0, 2.1, 2.2]).is_known
+    assert ratio([1.0, 1.1, 1.0], [2.0, 2.1, 2.2]).is_known
 
 
 @given(VALUES, st.floats(1e-3, 1e6))

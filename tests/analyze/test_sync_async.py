@@ -9,7 +9,8 @@ def test_reaching_the_same_loss_costs_time_updates_and_examples() -> None:
     other = [made(f"a-{n}", strategy="ps-async", to_loss_s=0.4 + n / 100, steps=[70, 70]) for n in range(3)]
     (pair,) = sync_async_comparisons(group_repeats([*sync, *other]))
     assert pair.sentence == (
-        "to reach loss 0.5, ps-async needed 59 % less time, 40 % more updates and 30 % fewer examples than ps-sync"
+        "to reach loss 0.5, ps-async needed 59 % less time, 40 % more updates and 30 % fewer examples than ps-sync; "
+        "one update: 100 examples at learning rate 0.1 (ps-async), 200 at 0.1 (ps-sync)"
     )
 
 
@@ -23,7 +24,7 @@ def test_an_equal_cost_is_stated_without_a_number() -> None:
 def test_unknown_significance_is_stated() -> None:
     results = [made("s-1", to_loss_s=1.0), made("a-1", strategy="ps-async", to_loss_s=0.5)]
     (pair,) = sync_async_comparisons(group_repeats(results))
-    assert pair.sentence.endswith(" ps-sync (n=1: significance unknown)")
+    assert " ps-sync (n=1: significance unknown)" in pair.sentence
 
 
 def test_a_difference_that_is_not_significant_is_named() -> None:
@@ -31,7 +32,7 @@ def test_a_difference_that_is_not_significant_is_named() -> None:
     sync = [made(f"s-{n}", to_loss_s=time, steps=[100, 100]) for n, (time, _) in enumerate(times)]
     other = [made(f"a-{n}", strategy="ps-async", to_loss_s=time, steps=[70, 70]) for n, (_, time) in enumerate(times)]
     (pair,) = sync_async_comparisons(group_repeats([*sync, *other]))
-    assert pair.sentence.endswith(" than ps-sync (difference in time not significant)")
+    assert " than ps-sync (difference in time not significant)" in pair.sentence
 
 
 def test_without_a_target_there_is_no_cost() -> None:

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from paceline.analyze import timeline
 from paceline.messages import HostSample, LinkCount
-from paceline.store.journal import HostSamples
-from paceline.store.tables import STEPS_SCHEMA, build_tables
+from paceline.store.tables import STEPS_SCHEMA, sample_rows
 
 
 def samples(host: str = "h1", count: int = 11) -> pl.DataFrame:
@@ -18,7 +17,7 @@ def samples(host: str = "h1", count: int = 11) -> pl.DataFrame:
         HostSample(i * 10**8, 0.05 * i, [], 5_000_000, LinkCount(tx_bytes=i * 10**6), LinkCount(), 0, 0, [])
         for i in range(count)
     ]
-    return build_tables([HostSamples(host, taken)])[1]
+    return sample_rows(host, taken, ())
 
 
 def table(*rows: dict[str, Any]) -> pl.DataFrame:
@@ -41,7 +40,7 @@ def test_rates_are_between_two_samples_of_one_host() -> None:
 
 
 def test_no_samples_are_no_rates() -> None:
-    assert timeline.host_rates(build_tables([])[1]).is_empty()
+    assert timeline.host_rates(sample_rows("h1", [], ())).is_empty()
 
 
 def test_a_step_shorter_than_a_sample_has_its_part_of_it() -> None:

@@ -69,6 +69,8 @@ def make_runs(directory: Path, *ids: str) -> None:
     ("words", "offered"),
     [
         (("re",), ["resume", "reproduce", "report"]),
+        (("ls", "--status", "a"), ["aborted"]),
+        (("ls", "--status", "ok,r"), ["ok,running"]),
         (("run", "logreg", "--strat"), ["--strategy"]),
         (("run", "l"), ["logreg", "lenet"]),
         (("run", "logreg,le"), ["logreg,lenet"]),
@@ -101,6 +103,7 @@ def test_bash_completes_sweeps_for_commands_that_accept_them(complete: Complete,
     make_runs(home / "runs", "sizes-1", "sizes-2", "logreg-1")
     assert complete("compare", "s") == ["sizes", "sizes-2", "sizes-1"]
     assert complete("report", "sizes", "lo") == ["logreg-1"]
+    assert complete("rm", "s") == ["sizes", "sizes-2", "sizes-1"]
     assert complete("compare", "sizes", "--base", "lo") == ["logreg-1"]
 
 

@@ -1,12 +1,13 @@
 """The flags of `paceline run` are those that the spec declares."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from paceline.cli.main import run_command
+from paceline.cli.main import _COMMANDS, run_command
 from paceline.spec.experiment import OPTIONS
 
 FLAGS = [option for option in OPTIONS.values() if option.cli == "flag"]
@@ -25,6 +26,25 @@ def test_help_lists_every_option_with_its_description_and_default(capsys: pytest
     assert "Examples per worker and step. Default: 100." in text
     for option in OPTIONS.values():
         assert option.cli != "set" or option.name in text.partition("--set")[2]
+
+
+@pytest.mark.parametrize("command", ["", *_COMMANDS])
+def test_help_fits_80_columns_and_cuts_no_sentence(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run_command([*command.split(), "--help"]) == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    assert not re.search(r"\w\.\.\.$", text, re.MULTILINE)
+    options = text.partition("\nOptions:")[2]
+    assert "<" not in options
+
+
+def test_an_option_of_which_a_list_makes_a_sweep_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    text = help_text(capsys, "run")
+    for shown in ("--batch N,..", "--engine TEXT,..", "--repeat N ", "--stop TEXT ", "--name TEXT "):
+        assert shown in text
 
 
 def test_reproduce_takes_defaults_from_the_recipe(capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,6 +30,15 @@ def paceline(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S, check=False)
 
 
+def without_additions(new: Any, old: Any) -> Any:
+    """`new` without the keys that `old` does not have, at any depth: keys may be added to a document."""
+    if isinstance(new, dict) and isinstance(old, dict):
+        return {key: without_additions(value, old[key]) for key, value in new.items() if key in old}
+    if isinstance(new, list) and isinstance(old, list) and len(new) == len(old):
+        return [without_additions(*pair) for pair in zip(new, old, strict=True)]
+    return new
+
+
 def json_lines(completed: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     """The objects that a command with --json printed; fails if stdout has a line that is not a JSON object."""
     lines = [json.loads(line) for line in completed.stdout.splitlines()]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from paceline.control.fault_schedule import Action, FaultBegan, FaultEnded, FaultSchedule, SendSignal, SetCondition
 from paceline.hosts.base import Condition
-from paceline.spec.fault import Fault, parse_faults
+from paceline.spec.fault import Fault, not_injected, parse_faults
 
 HOMES = {"ps0": "h1", "w0": "h1", "w1": "h2"}
 USUAL = {"h1": Condition(cpus=1.0), "h2": Condition(link_bits_s=10**9)}
@@ -72,6 +72,12 @@ def test_the_end_of_a_run_undoes_what_is_under_way_and_lets_nothing_begin() -> N
     plan.due(0, 1.0)
     assert plan.end() == [SendSignal("w1", CONT), SetCondition("h2", USUAL["h2"]), FaultEnded(freeze), FaultEnded(cut)]
     assert plan.due(0, 100.0) == plan.end() == []
+
+
+def test_faults_of_the_run_that_is_continued_do_not_happen_again() -> None:
+    texts = ["kill w1 at step 500", "kill w0 at step 500", "kill w1 at step 500"]
+    assert not_injected(parse_faults(texts), [texts[0]]) == [*parse_faults(texts[1:])]
+    assert not_injected(parse_faults(texts), [texts[0], texts[2]]) == [*parse_faults(texts[1:2])]
 
 
 TEXTS = st.lists(

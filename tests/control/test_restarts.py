@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from control.supervised import HOSTS, PLACES, TASKS, done, end_of, training
 from paceline.control import events as events
-from paceline.control.supervisor import STARTUP_DEADLINE_S, Supervisor
+from paceline.control.startup_deadline import STARTUP_DEADLINE_S
+from paceline.control.supervisor import Supervisor
 
 REJOIN = events.RestartPolicy(rejoin=frozenset({"w0", "w1"}), max_restarts=2)
 RESTART_ALL = events.RestartPolicy(all_tasks=True, max_restarts=2)
@@ -32,7 +33,7 @@ def test_a_worker_that_may_rejoin_is_started_again_at_once_and_the_others_are_le
     assert supervisor.handle(events.TaskExited("ps0", 0), 8.2) == [events.End("ok")]
 
 
-def test_a_workers_own_error_brings_it_back_as_well_and_is_told() -> None:
+def test_an_error_that_may_pass_brings_the_worker_back_as_well_and_is_told() -> None:
     supervisor = training(REJOIN)
     assert supervisor.handle(events.TaskFailed("w0", "it broke"), 5.0) == []
     report, start = supervisor.handle(events.TaskExited("w0", 1), 5.1)
@@ -228,3 +229,30 @@ def test_any_order_of_events_ends_once_and_restarts_only_ended_tasks(
         if not script and isinstance(event, events.Tick) and now_s > 5000:
             script = [events.Interrupted(), events.Interrupted()]
     assert ends == 1
+
+
+@pytest.mark.parametrize("policy", [REJOIN, RESTART_ALL])
+@pytest.mark.parametrize("cause_first", [True, False])
+def test_a_permanent_error_is_not_retried_and_is_named_before_errors_that_follow_from_it(
+    policy: events.RestartPolicy, cause_first: bool
+) -> None:
+    supervisor = training(policy)
+    cause: list[events.Event] = [events.TaskFailed("w1", "IndexError: 5", permanent=True), events.TaskExited("w1", 1)]
+    lost_peer: list[events.Event] = [events.TaskDisconnected("w0", "lost the connection to w1")]
+    for event in cause + lost_peer if cause_first else lost_peer + cause:
+        assert supervisor.handle(event, 5.0) == []
+    assert supervisor.handle(events.Tick(), 6.0) == [
+        events.RecordIncident("w1 on h2 failed: IndexError: 5", "w1", "h2"),
+        events.KillTasks(("ps0", "w0")),
+    ]
+
+
+@pytest.mark.parametrize("killed_first", [True, False])
+def test_a_killed_task_is_the_cause_though_a_peer_reports_a_permanent_error(killed_first: bool) -> None:
+    supervisor = training(RESTART_ALL)
+    peer_error = events.TaskFailed("w0", "RuntimeError: bad address", permanent=True)
+    script: list[events.Event] = [events.TaskExited("w1", -9), peer_error]
+    said = [one for event in (script if killed_first else script[::-1]) for one in supervisor.handle(event, 5.0)]
+    assert events.RecordIncident("w1 on h2 was killed by SIGKILL", "w1", "h2") in said
+    said += [one for task in TASKS for one in supervisor.handle(events.TaskExited(task, -9), 5.1)]
+    assert events.StartTasks(tuple(TASKS), 1) in said

@@ -3,8 +3,11 @@
 import errno
 import os
 import re
+import signal
 import threading
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +17,11 @@ import pytest
 from paceline.analyze.load import load_result
 from paceline.control import liveness, watchdog
 from paceline.control.events import End
-from paceline.control.interrupts import Interrupts
+from paceline.control.interrupts import Interrupts, count_interrupts
 from paceline.control.run_controller import execute
 from paceline.control.run_state import RunState
 from paceline.data.dataset import PreparedData
-from paceline.hosts.base import Condition
+from paceline.hosts.base import Condition, Host, HostRequest
 from paceline.pipeline import catalog, header_of
 from paceline.plan.place import RunPlan, place
 from paceline.recording.reader import RecordReader
@@ -31,7 +34,7 @@ from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
 from support.fake_hosts import WAITING_STACKS, FakeHosts, FakeTask, TaskScript, finish, serve_until_halted
 
-DATA = PreparedData(paths=("", "", "", ""), source="none", synthetic=True)
+DATA = PreparedData(paths=(), source="none", synthetic=True)
 
 
 @pytest.fixture
@@ -68,7 +71,7 @@ def test_a_run_goes_through_its_stages_and_is_stored(plan: RunPlan, writer: RunW
     assert load_result(writer.paths).status == "ok"
 
 
-@pytest.mark.parametrize(("one_machine", "threads"), [(False, [8, 3]), (True, [4, 1])])
+@pytest.mark.parametrize(("one_machine", "threads"), [(False, [16, 2]), (True, [8, 1])])
 def test_threads_follow_from_the_cores_of_each_worker_s_own_host(
     tmp_path: Path, one_machine: bool, threads: list[int]
 ) -> None:
@@ -76,11 +79,30 @@ def test_threads_follow_from_the_cores_of_each_worker_s_own_host(
     (spec,) = expand(experiment({"workload": "lenet", "strategy": "allreduce", "layout": "w w"}))
     plan = msgspec.structs.replace(place(spec, catalog()), shares_one_machine=one_machine)
     writer = RunWriter(tmp_path / "runs", "test", plan)
-    execute(plan, FakeHosts(cores={"h1": 8, "h2": 3}), DATA, writer, lambda _moment: None, Interrupts())
+    execute(plan, FakeHosts(cores={"h1": 16, "h2": 2}), DATA, writer, lambda _moment: None, Interrupts())
     writer.close()
     writer.release()
     assigned = {event["task"]: event["threads"] for event in events(writer) if event["event"] == "assigned"}
     assert [assigned["w0"], assigned["w1"]] == threads
+
+
+class HostsThatNeverCome(FakeHosts):
+    """Hosts that are waited for, as for a node of a busy cluster."""
+
+    @contextmanager
+    def open(self, token: str, requests: Sequence[HostRequest]) -> Iterator[list[Host]]:
+        os.kill(os.getpid(), signal.SIGINT)
+        threading.Event().wait()
+        yield []
+
+
+def test_ctrl_c_ends_a_run_that_waits_for_its_hosts(plan: RunPlan, writer: RunWriter) -> None:
+    with count_interrupts() as interrupts:
+        end = execute(plan, HostsThatNeverCome(), DATA, writer, lambda _moment: None, interrupts)
+    assert end == End("aborted", "interrupted before its hosts were there")
+    writer.close()
+    writer.release()
+    assert load_result(writer.paths).status == "aborted"
 
 
 def test_a_task_that_dies_fails_the_run_and_is_named(plan: RunPlan, writer: RunWriter) -> None:
@@ -135,6 +157,13 @@ def test_what_finds_no_room_at_the_very_end_is_no_success(
     end = play(plan, writer, w0=leave_parameters)
     assert end.status == "failed"
     assert "No space left" in (end.reason or "")
+
+
+def test_the_log_of_a_task_has_a_largest_size(writer: RunWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paceline.store.writer._MAX_LOG_BYTES", 10)
+    for text in (b"12345678", b"abcdefgh", b"more"):
+        writer.log("w0", text)
+    assert re.fullmatch(rb"12345678ab\n\[.* not stored.\]\n", writer.paths.log("w0").read_bytes())
 
 
 def test_a_run_whose_tasks_all_crash_ends(plan: RunPlan, writer: RunWriter) -> None:

@@ -28,7 +28,7 @@ def steps(first_s: float, each_s: float, count: int) -> np.ndarray:
 def test_a_worker_has_a_pace_from_its_first_shipment_on() -> None:
     now = moment()
     now.add_records("w0", steps(7.0, each_s=0.1, count=8))
-    assert now.workers["w0"].steps_per_s == pytest.approx(10)
+    assert now.steps_per_s("w0") == pytest.approx(10)
     now.add_records("w1", steps(7.2, each_s=0.05, count=1))
     assert now.updates_per_s == pytest.approx(30)
 
@@ -37,7 +37,7 @@ def test_the_pace_is_that_of_the_last_seconds() -> None:
     now = moment()
     now.add_records("w0", steps(0.0, each_s=0.1, count=10))
     now.add_records("w0", steps(1.0, each_s=0.2, count=5))
-    assert now.workers["w0"].steps_per_s == pytest.approx(7.5)
+    assert now.steps_per_s("w0") == pytest.approx(7.5)
     for second in range(2, 6):
         now.add_records("w0", steps(float(second), each_s=0.2, count=5))
-    assert now.workers["w0"].steps_per_s == pytest.approx(5)
+    assert now.steps_per_s("w0") == pytest.approx(5)

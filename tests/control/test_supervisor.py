@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from control.supervised import HOSTS, PLACES, TASKS, done, end_of, started, training
 from paceline.control import events as events
-from paceline.control.supervisor import HALT_DEADLINE_S, STARTUP_DEADLINE_S, Supervisor
+from paceline.control.run_state import WaitingFor
+from paceline.control.startup_deadline import STARTUP_DEADLINE_S
+from paceline.control.supervisor import HALT_DEADLINE_S, Supervisor
 
 
 def test_tasks_start_when_all_agents_are_there() -> None:
@@ -25,6 +27,23 @@ def test_the_barrier_opens_when_the_last_task_is_ready_whatever_the_order() -> N
         assert said[2] == [events.SendPeers(tuple(TASKS), {task: {"p": task} for task in order})]
         said = [supervisor.handle(events.TaskReady(task), 3.0) for task in order]
         assert said == [[], [], [events.OpenBarrier(tuple(TASKS))]]
+
+
+def test_what_a_run_waits_for_is_known_at_each_stage() -> None:
+    supervisor = Supervisor(HOSTS, PLACES, 0.0)
+    supervisor.handle(events.AgentJoined("h1"), 1.0)
+    assert supervisor.waiting_for == WaitingFor("the agents to start", ("h2",))
+    supervisor.handle(events.AgentJoined("h2"), 1.0)
+    supervisor.handle(events.TaskBound("w0", {}), 2.0)
+    assert supervisor.waiting_for == WaitingFor("the tasks to start", ("ps0 on h1", "w1 on h2"))
+    for task in ("ps0", "w1"):
+        supervisor.handle(events.TaskBound(task, {}), 2.0)
+    supervisor.handle(events.TaskReady("ps0"), 3.0)
+    assert supervisor.waiting_for == WaitingFor("the tasks to connect and compile", ("w0 on h1", "w1 on h2"))
+    supervisor = training()
+    assert supervisor.waiting_for is None
+    supervisor.handle(events.Interrupted(), 9.0)
+    assert supervisor.waiting_for == WaitingFor("the tasks to halt", ("ps0 on h1", "w0 on h1", "w1 on h2"))
 
 
 def test_a_run_whose_workers_finish_is_ok_and_servers_are_told() -> None:
@@ -161,6 +180,22 @@ def test_ctrl_c_halts_in_good_order_and_a_second_one_kills() -> None:
         supervisor.handle(events.TaskExited(task, -9), 11.0)
     end = events.End("aborted", "interrupted by the user")
     assert end_of(supervisor.handle(events.TaskExited("w1", -9), 11.0)) == end
+
+
+def test_the_time_limit_halts_in_good_order_and_the_run_has_failed() -> None:
+    supervisor = training()
+    line = "did not reach loss=0.35 within the time limit of 1h"
+    answer = supervisor.handle(events.TimeLimitReached(line), 10.0)
+    assert answer == [events.RecordIncident(line), events.AskToHalt(("w0", "w1"))]
+    assert supervisor.handle(events.TimeLimitReached(line), 10.1) == []
+    for task in ("w0", "w1", "ps0"):
+        supervisor.handle(done(task), 11.0)
+    answers = [supervisor.handle(events.TaskExited(task, 0), 12.0) for task in ("w0", "w1", "ps0")]
+    assert answers[-1] == [events.End("failed", line)]
+
+
+def test_the_time_limit_counts_only_while_the_run_trains() -> None:
+    assert started().handle(events.TimeLimitReached("late"), 10.0) == []
 
 
 def test_ctrl_c_that_is_not_heard_kills_within_its_deadline() -> None:

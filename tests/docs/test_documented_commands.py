@@ -3,6 +3,7 @@
 import ast
 import re
 import shlex
+import tempfile
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 
 from paceline.cli.main import app
 from paceline.cli.run import EXIT
+from paceline.hosts.ssh.inventory import read_inventory
 from paceline.spec.experiment import OPTIONS
 from paceline.spec.load import experiment, parse_assignments
 from test_imports import ALLOWED
@@ -109,13 +111,25 @@ def test_every_exit_code_is_described() -> None:
     assert {int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)} == {*EXIT.values(), REFUSED}
 
 
+def check_toml(text: str) -> None:
+    """An inventory of machines lists hosts; every other file is a spec."""
+    fields = tomllib.loads(text)
+    if "host" in fields:
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write(text)
+            file.flush()
+            assert read_inventory(file.name).machines
+    else:
+        experiment(fields)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_python_and_toml_blocks_are_valid(page: Path) -> None:
     for language, text in blocks(page):
         if language == "python":
             ast.parse(text)
         elif language == "toml":
-            experiment(tomllib.loads(text))
+            check_toml(text)
 
 
 def test_the_architecture_page_has_a_paragraph_for_every_folder_in_the_order_of_imports() -> None:

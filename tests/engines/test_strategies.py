@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -44,6 +45,22 @@ def test_run_ends_at_the_loss_of_its_stop_rule(
         assert result.updates % 20 == 0
     check_records(result)
     check_shard_sizes(result)
+    check_exchanged(result)
+
+
+def check_exchanged(result: Result) -> None:
+    """Every step exchanges one gradient and one set of parameters of 7,850 values, whatever carries them."""
+    if result.single_worker:
+        assert result.exchanged is None
+        return
+    assert result.exchanged
+    for worker in result.workers[1:]:  # The chief also pulls parameters for evaluations.
+        assert worker.exchanged
+        # The last step of an asynchronous worker may not count, because the run was over.
+        for mb in (worker.exchanged.sent_mb, worker.exchanged.received_mb):
+            assert worker.steps * 0.0314 <= mb + 1e-6 <= (worker.steps + 1) * 0.0316
+    gradients = len(result.workers) if result.synchronous else 1
+    assert result.exchanged.sent_mb_per_update == pytest.approx(gradients * 0.0314, rel=0.02)
 
 
 def check_shard_sizes(result: Result) -> None:
@@ -107,6 +124,23 @@ def test_stop_rules_seconds_and_epochs_end_a_run(run_one: Callable[..., Result],
 def test_rates_of_updates_and_examples_agree_in_a_traced_synchronous_run(run_one: Callable[..., Result]) -> None:
     result = run_one(engine="tensorflow", strategy="ps-sync", layout="pw w", stop="steps=100", trace_every=10)
     assert result.examples_per_s == pytest.approx(result.updates_per_s * 200, rel=1e-3)
+
+
+def test_the_phases_of_a_run_of_three_tensorflow_steps_are_known(run_one: Callable[..., Result]) -> None:
+    result = run_one(engine="tensorflow", strategy="ps-sync", layout="pw w", stop="steps=3")
+    assert result.traced_steps == 2  # The second step of each worker.
+    for worker in result.workers:
+        assert {"pull", "compute", "push"} <= worker.phases.keys()
+        assert "fused" not in worker.phases
+
+
+def test_linear_scaling_multiplies_the_learning_rate_by_the_workers_of_an_update(
+    run_one: Callable[..., Result],
+) -> None:
+    options: dict[str, Any] = {"strategy": "ps-sync", "layout": "pw w", "stop": "steps=20"}
+    scaled, larger = run_one(lr=0.1, lr_scale="linear", **options), run_one(lr=0.2, **options)
+    assert (scaled.lr, scaled.examples_per_update, scaled.settings["lr_scale"]) == (0.2, 200, "linear")
+    assert scaled.final == larger.final
 
 
 def test_too_high_learning_rate_is_reported_as_diverged(run_one: Callable[..., Result]) -> None:

@@ -70,7 +70,7 @@ def test_phases_are_never_negative_and_add_up_to_the_time_span(events: list[Trac
 
 def test_trace_plan_starts_early_and_limits_the_number_of_traces() -> None:
     default = TracePlan(None)
-    assert [step for step in range(1000) if default.due(step)] == [5, 10, 20, 40, 80, 140, 205, 405, 605, 805]
+    assert [step for step in range(1000) if default.due(step)] == [1, 5, 10, 20, 40, 80, 140, 205, 405, 605, 805]
     every_300 = TracePlan(300)
     assert [step for step in range(1000) if every_300.due(step)] == [5, 305, 605, 905]
     disabled = TracePlan(0)

@@ -25,7 +25,8 @@ from paceline.control.validate_message import invalid_reason
 from paceline.data.dataset import PreparedData
 from paceline.hosts.base import AgentPipes, Condition, Host, HostRequest
 from paceline.messages import FrameError, FromAgent, FromTask, Receiver, Sender, ToAgent, ToTask
-from paceline.messages.link_probe import LinkOrder
+from paceline.messages.framing import skip_to_start_marker
+from paceline.messages.link_probe import LinkMeasurement, LinkOrder, LinksMeasured, MeasureLinks
 from paceline.pipeline import catalog, header_of
 from paceline.plan.place import RunPlan, place
 from paceline.recording.layout import RECORD_BYTES
@@ -44,7 +45,7 @@ SAMPLE = p.HostSample(
 RAW = msgspec.Raw(msgspec.msgpack.encode(Outcome(steps=10, updates=10)))
 FROM_TASKS: list[p.Message] = [
     p.Bound({"a": "b"}), p.Ready(), p.Finished(RAW), p.Failed("it failed", "Traceback"),
-    p.Attached("checkpoint", "x", b"data", True),
+    p.Attached("checkpoint", "x", b"data", True), LinksMeasured((LinkMeasurement(receiver="h2", mb_s=1.0),)),
 ]  # fmt: skip
 FROM_AGENTS: list[p.Message] = [
     p.Hello("h1", 1, 2, 3, "host"), p.Pong(1, 2), p.TaskStarted("w0", 5), p.TaskExited("w1", -9, 5),
@@ -59,7 +60,10 @@ PIPES: dict[str, tuple[Any, list[p.Message]]] = {
     "agent to controller": (FromAgent, FROM_AGENTS),
     "controller to agent": (ToAgent, TO_AGENTS),
     "task to agent": (FromTask, FROM_TASKS),
-    "agent to task": (ToTask, [p.Peers({"w0": {"a": "b"}}), p.Go(), p.Halt(), p.MayExit()]),
+    "agent to task": (
+        ToTask,
+        [p.Peers({"w0": {"a": "b"}}), p.Go(), p.Halt(), p.MayExit(), MeasureLinks(("h2",), "rtt")],
+    ),
 }
 
 
@@ -140,10 +144,11 @@ def test_agent_that_receives_garbage_ends_with_its_tasks_and_logs_the_error(tmp_
     assert agent.stdout
     try:
         # A task that waits for messages that never come.
-        link = LinkOrder(host="h1", address="127.0.0.1", ring=("h1", "h2"), token="x")
+        link = LinkOrder(host="h1", address="127.0.0.1", token="x")
         order = p.StartTask("link-h1", msgspec.Raw(msgspec.msgpack.encode(link)), {}, "link")
         agent.stdin.write(encode(p.Setup(str(tmp_path / "spool"), 0.0), order))
         agent.stdin.flush()
+        skip_to_start_marker(agent.stdout)  # type: ignore[arg-type]
         receiver = Receiver[FromAgent](agent.stdout, FromAgent)  # type: ignore[arg-type]
         started = next(message for message in iter(receiver.receive, None) if isinstance(message, p.TaskStarted))
         processes = [psutil.Process(started.pid)] if psutil.pid_exists(started.pid) else []
@@ -198,7 +203,8 @@ class FaultyHosts(FakeHosts):
 
 class FaultyHost:
     def __init__(self, host: Host, output: bytes) -> None:
-        self.name, self.address, self._host, self._output = host.name, host.address, host, output
+        self.name, self.address, self.ports = host.name, host.address, host.ports
+        self._host, self._output = host, output
 
     def apply_condition(self, condition: Condition) -> None:
         self._host.apply_condition(condition)
@@ -233,7 +239,7 @@ RunWith = Callable[[bytes], tuple[End, RunWriter]]
 def run_with(plan: RunPlan, tmp_path: Path) -> RunWith:
     def run(output: bytes) -> tuple[End, RunWriter]:
         writer = RunWriter(tmp_path / "runs", "test", plan)
-        ready = PreparedData(paths=("", "", "", ""), source="none", synthetic=True)
+        ready = PreparedData(paths=(), source="none", synthetic=True)
         writer.write_header(header_of(plan, ready, ResumePoint(), clock_zero_ns=writer.clock_zero_ns))
         end = execute(plan, FaultyHosts(output), ready, writer, lambda _moment: None, Interrupts())
         writer.close()

@@ -23,9 +23,9 @@ from paceline.store.events import parse_event
 from paceline.store.journal import ClockOffset, Entry, HostSamples, Journal, TaskAdded, TaskRecords, read_journal
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
-from paceline.store.tables import build_tables
 from paceline.store.writer import consolidate
 from report.stored import store_run
+from support.journal_tables import tables_of
 
 SAMPLE = HostSample(1, 1.0, [0.5, 0.25], 100, LinkCount(1, 2, 3, 4), LinkCount(5, 6, 7, 8), 9, 10, [])
 ENTRIES: list[Entry] = [
@@ -58,7 +58,7 @@ def test_damaged_journal_gives_only_entries_that_were_written(tmp_path: Path, ca
         # Checksums detect changed entries, but not entries that are missing, repeated or out of order.
         assert all(entry in ENTRIES for entry in kept)
         if number % 100 == 0:
-            build_tables(kept)
+            tables_of(path)
 
 
 @quick_and_thorough(400, 20_000)
@@ -67,7 +67,7 @@ def test_invalid_entries_with_a_valid_checksum_do_not_stop_the_tables(tmp_path: 
     bodies = [msgspec.msgpack.encode(entry) for entry in ENTRIES]
     for data in mutants(bodies, cases):
         path.write_bytes(journal_frame(data) + journal_frame(bodies[0]))
-        build_tables(read_journal(path))
+        tables_of(path)
 
 
 @pytest.mark.parametrize("size", [2**28 - 1, 2**28, 2**32 - 1])
@@ -89,7 +89,7 @@ def test_nested_lists_and_invalid_text_end_a_journal(tmp_path: Path) -> None:
         msgspec.msgpack.encode(["HostSamples", "h1", [[2**64 - 1, 1.0, [], 1, [], [], 1, 1, []]]]),
     ):
         (tmp_path / "journal").write_bytes(journal_frame(body))
-        build_tables(read_journal(tmp_path / "journal"))
+        tables_of(tmp_path / "journal")
         assert list(read_journal(tmp_path / "journal")) == []
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from analyze.bottleneck.test_judge import assert_consistent
 from ground_truth.cases import BY_NAME
 from paceline.analyze.summary import summarize
 from paceline.store.paths import RunPaths
@@ -18,6 +19,7 @@ def test_bottleneck_of_a_recorded_run_is_the_one_that_was_created(folder: Path, 
     case = BY_NAME[folder.name]
     shutil.copytree(folder, tmp_path / folder.name)
     verdict = summarize(StoredRun(RunPaths(tmp_path / folder.name))).verdict
+    assert_consistent(verdict)
     assert (verdict.cause, case.where in verdict.where) == (case.cause, True), verdict
 
 

@@ -19,6 +19,7 @@ from paceline.hosts.netns import hosts as netns_hosts
 from paceline.hosts.netns.hosts import NetnsHost, NetnsHosts, enter
 from paceline.hosts.netns.setup import CreatedHost, apply_condition, downlink, uplink
 from paceline.messages import FromAgent, Hello, Receiver, Sender, Setup
+from paceline.messages.framing import skip_to_start_marker
 from process_io import read_line, send_line
 
 pytestmark = needs_root
@@ -292,6 +293,7 @@ def test_the_agent_runs_inside_its_host(token: str, tmp_path: Path) -> None:
         assert isinstance(host, NetnsHost)
         agent = host.start_agent(tmp_path / "agent.log")
         Sender(agent.stdin).send(Setup(str(tmp_path / "spool"), sample_hz=0.0))
+        skip_to_start_marker(agent.stdout)
         hello = Receiver[FromAgent](agent.stdout, FromAgent).receive()
         assert isinstance(hello, Hello)
         assert (hello.host, hello.network) == ("h1", "host")

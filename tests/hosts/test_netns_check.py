@@ -56,6 +56,12 @@ def test_check_refuses_a_machine_without_tc(monkeypatch: pytest.MonkeyPatch) -> 
         NetnsHosts().check(requests(1))
 
 
+def test_check_says_how_to_do_without_latency(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(netns_hosts, "_kernel_has", lambda _queue: False)
+    with pytest.raises(HostError, match="load the module sch_netem, or choose no latency with --set latency=-"):
+        NetnsHosts().check([HostRequest(name="h1", latency_s=0.001)])
+
+
 def test_check_refuses_cpus_without_a_cgroup(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cgroup, "cpu_hierarchy", lambda: None)
     NetnsHosts().check(requests(1))

@@ -1,11 +1,13 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from paceline.errors import PlanError
 from paceline.pipeline import catalog
 from paceline.plan.catalog import Catalog, EngineFacts, HostKindFacts, WorkloadFacts
-from paceline.plan.place import RunPlan, place
+from paceline.plan.place import DEFAULT_EVAL_EVERY, DEFAULT_TIME_LIMIT_S, RunPlan, place
 from paceline.spec.load import experiment
 from paceline.spec.sweep import expand
 from paceline.strategies.registry import strategies
@@ -28,7 +30,7 @@ CATALOG = Catalog(
     },
     strategies=strategies(),
     hosts={
-        "local": HostKindFacts(shares_one_machine=True, shares_memory=True),
+        "local": HostKindFacts(shares_one_machine=True, shares_memory=True, private_network=True),
         "netns": HostKindFacts(limits=frozenset({"link", "latency", "cpus"}), faults=frozenset({"cut"}), needs="root"),
         "files": HostKindFacts(argument="FILE", limits=frozenset({"cpus"})),
     },
@@ -52,6 +54,18 @@ def test_stop_rules_of_loss_make_evaluations_periodic() -> None:
     assert make_plan(stop="steps=10").eval_every is None
     assert make_plan(stop="loss=0.35").eval_every == 100
     assert make_plan(stop="loss=0.35", eval_every=7).eval_every == 7
+
+
+def test_a_run_that_may_never_reach_its_target_has_a_time_limit() -> None:
+    assert make_plan(stop=["loss=0.3", "accuracy=0.9"]).time_limit_s == DEFAULT_TIME_LIMIT_S
+    assert make_plan(stop=["loss=0.3"], time_limit="2h").time_limit_s == 7200
+    for other in ("steps=100", "epochs=1", "seconds=5", "plateau=10"):
+        assert make_plan(stop=["loss=0.3", other]).time_limit_s is None
+    assert make_plan(stop="steps=100", time_limit="90s").time_limit_s == 90
+
+
+def test_plateau_makes_evaluations_periodic() -> None:
+    assert make_plan(stop="plateau=5").eval_every == DEFAULT_EVAL_EVERY
 
 
 def test_argument_of_the_hosts_stays_in_the_spec() -> None:
@@ -95,6 +109,24 @@ def test_impossible_combination_is_refused_in_one_line(fields: dict[str, Any], m
     with pytest.raises(PlanError, match=message) as refusal:
         make_plan(**fields)
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("strategy", strategies())
+@given(st.integers(1, 8), st.floats(1e-6, 10))
+def test_linear_scaling_multiplies_the_learning_rate_by_the_gradients_of_an_update(
+    strategy: str, workers: int, lr: float
+) -> None:
+    descriptor = strategies()[strategy]
+    count = 1 if descriptor.single_worker else workers
+    layout = " ".join(["pw" if descriptor.has_servers else "w", *["w"] * (count - 1)])
+    fields: dict[str, Any] = {"strategy": strategy, "layout": layout, "lr": lr}
+    scaled, plain = make_plan(**fields, lr_scale="linear"), make_plan(**fields)
+    assert plain.learning_rate(0.3) == lr
+    assert scaled.learning_rate(0.3) == (lr * count if descriptor.synchronous else lr)
+
+
+def test_linear_scaling_counts_only_the_gradients_that_an_update_waits_for() -> None:
+    assert strategies()["ps-sync"].gradients_per_update(3, backup=1) == 2
 
 
 def test_first_size_is_the_default() -> None:

@@ -59,7 +59,7 @@ def test_parquet_columns_are_those_of_runs_stored_before() -> None:
     assert list(STEPS_SCHEMA.items()) == [
         ("task", pl.String), ("host", pl.String), ("kind", pl.String), ("step", pl.UInt32), ("update", pl.UInt32),
         ("t_s", pl.Float64), ("duration_s", pl.Float64), ("loss", pl.Float32), ("accuracy", pl.Float32),
-        ("staleness", pl.Int32), ("traced", pl.Boolean), ("final", pl.Boolean),
+        ("staleness", pl.Int32), ("traced", pl.Boolean), ("final", pl.Boolean), ("undone", pl.Boolean),
     ]  # fmt: skip
 
 

@@ -79,6 +79,35 @@ def store_run(
     return writer.paths
 
 
+def leave_killed_run(runs: Path, *, steps: int, chunk: int = 2_000, **fields: Any) -> RunPaths:
+    """A run whose controller was killed: only its journal and its events are there, as a real one leaves them.
+
+    `chunk` is the number of records that an agent sends at once.
+    """
+    (plan,) = pipeline.plan(experiment({"workload": "logreg", "stop": ["steps=1000"], **fields}))
+    writer = RunWriter(runs, "killed", plan)
+    ready = PreparedData(paths=(), source="made up", synthetic=True)
+    writer.write_header(pipeline.header_of(plan, ready, ResumePoint(), clock_zero_ns=writer.clock_zero_ns))
+    hosts = list(dict.fromkeys(place.host for place in plan.places))
+    for host in hosts:
+        writer.event("joined", host=host, cores=4, memory_bytes=8_000_000_000, network="host")
+        writer.add(ClockOffset(host, 0, 0))
+    writer.event("go", t_s=START_S)
+    for place in plan.workers:
+        writer.add(TaskAdded(place.task, place.host))
+    length = STEP_S / 10
+    pieces = [_records(steps, length, chief=index == 0, workers=2, chunk=chunk) for index in range(len(plan.workers))]
+    for data in zip(*pieces, strict=True):
+        for place, records in zip(plan.workers, data, strict=True):
+            writer.add(TaskRecords(place.task, records))
+    for number, host in enumerate(hosts):
+        samples = _samples(START_S + steps * length, 10.0, number)
+        for first in range(0, len(samples), 10):
+            writer.add(HostSamples(host, samples[first : first + 10]))
+    writer.release()  # Without `close`, which would make the tables.
+    return writer.paths
+
+
 def result_of(paths: RunPaths) -> Result:
     result = StoredRun(paths).result
     assert result

@@ -22,7 +22,7 @@ def test_each_goal_has_a_best_configuration(sweep: list[RunPaths]) -> None:
     from paceline.report.build import build
 
     found = by_goal(build("sweep", sweep).best_configurations)
-    assert found["most updates/s"].winner == "ps-async 'pw w w' batch 50"
+    assert "most updates/s" not in found  # Updates have different numbers of examples.
     assert found["most examples/s"].winner == "ps-async 'pw w w' batch 200"
     assert "faster than" in found["most examples/s"].lead
     assert "[" in found["most examples/s"].value

@@ -8,6 +8,7 @@ import pytest
 from paceline.cli.main import run_command
 from paceline.report.build import build
 from paceline.report.export import as_csv, as_markdown
+from paceline.report.write import write_report
 from paceline.store.paths import RunPaths
 from report.stored import store_run
 
@@ -20,6 +21,15 @@ def test_several_formats_are_written_next_to_each_other(
     assert capsys.readouterr().out.split() == [
         str(tmp_path / f"paper.{kind}") for kind in ("html", "md", "csv", "json")
     ]
+
+
+def test_a_report_of_many_runs_says_how_many_are_done(sweep: list[RunPaths], tmp_path: Path) -> None:
+    seen: list[tuple[str, int, int]] = []
+    write_report("sweep", sweep, tmp_path / "sweep.html", ["html"], lambda *progress: seen.append(progress))
+    read, charted = seen[: len(sweep)], seen[len(sweep) :]
+    assert read == [("reading runs", number, len(sweep)) for number in range(len(sweep))]
+    assert charted == [("making charts of runs", number, len(charted)) for number in range(len(charted))]
+    assert charted
 
 
 def test_the_name_of_the_file_comes_from_the_runs(

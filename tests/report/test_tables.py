@@ -97,3 +97,21 @@ def test_the_page_has_the_exact_values_of_the_tables(runs: Path, tmp_path: Path)
     cells.feed(re.sub(r"<script.*?</script>", "", page.read_text(), flags=re.DOTALL))
     expected = [c.value for t in build("made", [paths]).tables for r in t.rows for c in r if c.value is not None]
     assert cells.values == expected
+
+
+def test_measured_links_are_listed_once_for_all_runs_that_used_them(runs: Path) -> None:
+    def links(mb_s: float) -> dict[str, object]:
+        pairs = [
+            {"sender": "h1", "receiver": "h2", "mb_s": mb_s, "rtt_s": 0.0002, "rtt_min_s": 0.0001},
+            {"sender": "h2", "receiver": "h1", "mb_s": None, "rtt_s": None, "rtt_min_s": None},
+        ]
+        return {"event": "links", "t_s": 0.05, "pairs": pairs, "measured_at": 1e9, "seconds": 1.0}
+
+    paths = [store_run(runs, steps=20, events=[links(mb_s)]) for mb_s in (12.0, 12.0, 50.0)]
+    table = next(table for table in build("made", paths).tables if table.name == "Links between hosts")
+    shown = [[cell.text for cell in cells] for cells in table.rows]
+    assert shown == [
+        ["local", "h1", "h2", "12.0", "0.20", "0.10", f"{paths[0].id} and 1 more"],
+        ["local", "h2", "h1", "-", "-", "-", f"{paths[0].id} and 2 more"],
+        ["local", "h1", "h2", "50.0", "0.20", "0.10", paths[2].id],
+    ]

@@ -21,12 +21,12 @@ def test_option_has_a_help_text_and_documents_its_default(option: Option) -> Non
 
 
 def test_every_spec_field_is_an_option() -> None:
-    assert set(RunSpec.__struct_fields__) | set(Experiment.__struct_fields__) == {*OPTIONS, "run", "axes"}
+    assert set(RunSpec.__struct_fields__) | set(Experiment.__struct_fields__) == {*OPTIONS, "run", "axes", "given"}
 
 
 def test_giving_the_defaults_changes_nothing() -> None:
     defaults = {name: option.default for name, option in OPTIONS.items() if not option.required}
-    assert experiment({"workload": "logreg", **defaults}) == experiment({"workload": "logreg"})
+    assert expand(experiment({"workload": "logreg", **defaults})) == expand(experiment({"workload": "logreg"}))
 
 
 def test_option_that_is_not_given_has_the_default_of_run_spec() -> None:
@@ -71,6 +71,7 @@ VALUES: dict[str, list[Any]] = {
     "size": ["small", "large"], "layout": ["pw w", "p w w"], "checkpoint_every": [500, "30s"],
     "on_failure": ["fail", "restart"], "link": ["1gbit", "10mbit -"], "latency": ["1ms", "2ms -"], "cpus": [0.5, "1 -"],
     "lr": [0.1, 0.2], "momentum": [0, 0.9], "transport": ["memory", "tcp"], "record": [True, False],
+    "lr_scale": ["none", "linear"],
 }  # fmt: skip
 
 

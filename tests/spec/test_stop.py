@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.errors import SpecError
-from paceline.spec.stop import StopRule, first_met_rule, limiting_rule
+from paceline.spec.stop import Improvement, StopRule, first_met_rule, limiting_rule
 
 
 def met(rules: list[str], **progress: float | None) -> str | None:
@@ -24,6 +24,24 @@ def test_each_rule_is_met_when_its_value_is_reached() -> None:
     assert met(["loss=0.35"], loss=0.36) is None
     assert met(["loss=0.35"], loss=0.35) == "loss=0.35"
     assert met(["accuracy=0.9"], accuracy=0.91) == "accuracy=0.9"
+
+
+def test_a_plateau_is_reached_after_evaluations_without_a_new_lowest_loss() -> None:
+    improvement = Improvement()
+    counts = [improvement.add(loss) for loss in (0.9, 0.8, 0.8, 0.85, float("nan"), 0.79, 0.79)]
+    assert counts == [0, 0, 1, 2, 3, 0, 1]
+    assert met(["plateau=3"], since_best_loss=2, loss=0.8) is None
+    assert met(["plateau=3"], since_best_loss=3, loss=0.8) == "plateau=3"
+    assert met(["plateau=3"], update=10**6, seconds=1e6) is None
+
+
+@given(st.lists(st.floats(allow_nan=True)), st.integers(1, 20))
+def test_no_evaluation_of_a_plateau_is_better_than_the_best_before_it(losses: list[float], patience: int) -> None:
+    improvement = Improvement()
+    for number, loss in enumerate(losses, 1):
+        if improvement.add(loss) >= patience:
+            before, plateau = losses[: number - patience], losses[number - patience : number]
+            assert not any(late < early for late in plateau for early in before if early == min(before))
 
 
 def test_loss_and_accuracy_rules_need_an_evaluation() -> None:
@@ -52,6 +70,9 @@ def test_steps_and_epochs_rules_give_the_last_update() -> None:
         ("accuracy=92", "0.92"),
         ("loss=nan", "above 0"),
         ("seconds=inf", "finite"),
+        ("plateau=0", "above 0"),
+        ("plateau=2.5", "whole"),
+        ("plateau", "kind=value"),
     ],
 )
 def test_invalid_rule_is_refused_with_what_is_allowed(text: str, message: str) -> None:

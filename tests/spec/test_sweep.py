@@ -18,6 +18,13 @@ def test_duplicate_value_makes_one_run() -> None:
     assert len(expand(experiment({"workload": "logreg", "batch": [10, 10]}))) == 1
 
 
+def test_the_key_of_a_run_does_not_change_when_an_option_is_added() -> None:
+    (run,) = expand(experiment({"workload": "logreg"}))
+    assert key(run) == "24c9072b3581c64d"
+    (scaled,) = expand(experiment({"workload": "logreg", "lr_scale": "linear"}))
+    assert key(scaled) != key(run)
+
+
 def test_keys_differ_between_runs_and_do_not_depend_on_the_sweep_name() -> None:
     first = expand(experiment({"workload": "logreg", "batch": [10, 20], "repeat": 2}))
     again = expand(experiment({"workload": "logreg", "batch": [10, 20], "repeat": 2, "name": "other"}))

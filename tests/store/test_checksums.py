@@ -23,7 +23,7 @@ def test_one_other_bit_is_damage(run: RunPaths, table: str) -> None:
     assert getattr(StoredRun(run), table).height
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    with pytest.raises(StoreError, match="damaged: its checksum is wrong"):
+    with pytest.raises(StoreError, match=f"run {run.id} is damaged: the checksum of {table}.parquet is wrong"):
         getattr(StoredRun(run), table)
 
 

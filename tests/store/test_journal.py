@@ -12,15 +12,25 @@ from msgspec import structs
 
 from paceline.errors import StoreError
 from paceline.messages import HostSample, LinkCount, TaskSample
-from paceline.recording.layout import RecordKind
+from paceline.recording.layout import RECORD_BYTES, RecordKind
 from paceline.recording.reader import RecordReader, truncate_unused
 from paceline.recording.recorder import Recorder, clock_ns
+from paceline.store import tables
 from paceline.store.checksums import write_checksums
-from paceline.store.journal import ClockOffset, HostSamples, Journal, TaskAdded, TaskRecords, read_journal
+from paceline.store.journal import (
+    ClockOffset,
+    HostSamples,
+    Journal,
+    Restored,
+    TaskAdded,
+    TaskRecords,
+    read_journal,
+)
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
-from paceline.store.tables import TASK_FIELDS, build_tables
+from paceline.store.tables import TASK_FIELDS
 from paceline.store.writer import consolidate
+from support.journal_tables import tables_of
 from support.scarce_resources import fill, needs_root, small_disk
 
 
@@ -38,7 +48,7 @@ def test_entries_become_tables_on_the_runs_clock(tmp_path: Path) -> None:
     journal.add(HostSamples("h1", [sample(5_500_000_000)]))
     journal.add(ClockOffset("h1", -4_000_000_000, 10))
     journal.close()
-    steps, samples = build_tables(read_journal(tmp_path / "journal"))
+    steps, samples = tables_of(tmp_path / "journal")
     assert steps["t_s"].to_list() == [1.0, 2.0]
     assert steps["kind"].to_list() == ["compute", "eval"]
     assert steps["host"].to_list() == ["h1", "h1"]
@@ -46,6 +56,34 @@ def test_entries_become_tables_on_the_runs_clock(tmp_path: Path) -> None:
     assert steps["final"].to_list() == [False, True]
     assert samples["t_s"].to_list() == [1.5]
     assert samples["loopback_rx_bytes"].to_list() == [5]
+
+
+@pytest.mark.parametrize("records_at_once", [1, 20_000])
+def test_steps_after_the_checkpoint_to_which_all_tasks_returned_are_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, records_at_once: int
+) -> None:
+    """Steps are made twice after each return; of each step exactly one row is not undone, in whichever part it is."""
+    monkeypatch.setattr(tables, "_BYTES_AT_ONCE", records_at_once * RECORD_BYTES)
+    recorder, reader = Recorder(tmp_path / "records"), RecordReader(tmp_path / "records")
+    journal = Journal(tmp_path / "journal")
+    journal.add(TaskAdded("w0", "h1"))
+    for returns_to, first, last in ((3, 0, 6), (2, 3, 5), (None, 2, 8)):
+        for step in range(first, last):
+            recorder.current.start_ns = recorder.current.data_end_ns = clock_ns()
+            recorder.current.step = step
+            recorder.end_step(clock_ns(), step + 1, 0.5)
+            if step == 3:
+                recorder.evaluation(clock_ns(), step + 1, 0.5, 0.9, final=False)
+        journal.add(TaskRecords("w0", reader.new()))
+        if returns_to is not None:
+            journal.add(Restored(returns_to))
+    steps, _ = tables_of(tmp_path / "journal")
+    made = steps.filter(pl.col("kind") == "step")
+    assert made.filter(~pl.col("undone"))["step"].to_list() == list(range(8))
+    assert made["undone"].to_list() == [False] * 2 + [True] * 6 + [False] * 6
+    assert steps.filter(pl.col("kind") == "eval")["undone"].to_list() == [True, True, False]
+    phases = steps.filter((pl.col("kind") == "data") & ~pl.col("undone"))
+    assert phases["step"].to_list() == list(range(8))
 
 
 def test_a_torn_tail_costs_only_itself(tmp_path: Path) -> None:
@@ -66,7 +104,7 @@ def test_any_bytes_read_as_some_entries(data: bytes) -> None:
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)
         file.flush()
-        build_tables(read_journal(Path(file.name)))
+        tables_of(Path(file.name))
 
 
 @needs_root

@@ -4,6 +4,7 @@ The controller gets the same pipes and the same messages as from a real agent.
 """
 
 import os
+import platform
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +14,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from paceline.engines.registry import engines
 from paceline.hosts.base import AgentPipes, Condition, Host, HostProvider, HostRequest
 from paceline.messages import (
     Attached,
@@ -38,7 +40,9 @@ from paceline.messages import (
     TaskStarted,
     ToAgent,
 )
+from paceline.messages.framing import write_start_marker
 from paceline.train.context import Outcome
+from paceline.versions import installed_version
 
 TaskScript = Callable[["FakeTask"], None]
 """What a task does after the barrier has opened."""
@@ -61,6 +65,20 @@ WAITING_STACKS = (
     '  File "/paceline/engines/fake.py", line 1 in wait_for_others\n'
 )
 """The stacks that a task reports if a test gives none."""
+
+
+def _hello(host: str, cores: int) -> Hello:
+    """What the agent of a host with the same software as this machine sends."""
+    return Hello(
+        host,
+        pid=0,
+        cores=cores,
+        memory_bytes=2**30,
+        network="machine",
+        python=platform.python_version(),
+        paceline=installed_version(["paceline"]),
+        engines={name: engine.version for name, engine in engines().items()},
+    )
 
 
 class FakeTask:
@@ -96,7 +114,7 @@ class FakeHost:
         cores: int,
     ) -> None:
         self.name, self.address, self._scripts, self._stacks = name, "fake", scripts, stacks
-        self._changes, self._cores = changes, cores
+        self._changes, self._cores, self.ports = changes, cores, None
 
     def start_agent(self, log: Path) -> AgentPipes:
         return FakeAgent(self.name, self._scripts, self._stacks, self._cores)
@@ -130,7 +148,8 @@ class FakeAgent:
     def _serve(self) -> None:
         commands = Receiver[ToAgent](self._input, ToAgent)
         with suppress(OSError), self._input, self._output:
-            self._up.send(Hello(self._host, 0, self._cores, 2**30, "machine"))
+            write_start_marker(self._output)
+            self._up.send(_hello(self._host, self._cores))
             while (message := commands.receive()) is not None:
                 self._handle(message)
 

@@ -43,13 +43,13 @@ SLOW_TESTS = (
     "test_cells.py::test_a_workload_trains_with_engine_and_strategy[alexnet:cifar torch allreduce]",
     "test_cells.py::test_a_workload_trains_with_engine_and_strategy[autoencoder:small tensorflow allreduce]",
     "test_user_workload.py::test_a_torch_module_trains_with_every_strategy[ps-sync]",
-    "test_user_workload.py::test_a_keras_model_trains_with_a_parameter_server[ps-async]",
+    "test_user_workload.py::test_a_keras_model_trains_alone_and_with_a_parameter_server[ps-async]",
     "test_user_workload.py::test_a_keras_model_trains_with_allreduce_and_writes_checkpoints[w w]",
     "test_user_workload.py::test_a_model_of_layers_trains_on_every_engine[ps-async-tensorflow]",
     "test_matmul.py::test_the_trace_and_the_fetched_bytes_are_right[tensorflow-3-colocated]",
     "test_matmul.py::test_the_trace_and_the_fetched_bytes_are_right[tensorflow-2-scattered]",
     "test_matmul.py::test_workers_stop_together_after_a_time[tensorflow]",
-    "test_live.py::test_without_a_terminal_there_is_a_plain_line_every_few_seconds",
+    "test_live_terminal.py::test_without_a_terminal_there_are_plain_lines_for_progress_and_faults",
     "test_tensorboard_writer.py::test_what_is_not_training_has_no_loss[tensorflow]",
 )
 

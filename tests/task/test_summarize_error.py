@@ -20,6 +20,11 @@ From /job:ps/replica:0/task:0:
 Socket closed [Op:__inference_step_7]"""
 
 
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        return str(1 / 0)
+
+
 @pytest.mark.parametrize(
     ("error", "line"),
     [
@@ -29,8 +34,11 @@ Socket closed [Op:__inference_step_7]"""
         (ValueError("Graph execution error:"), "ValueError: Graph execution error:"),
         (ValueError("no\nsuch thing"), "ValueError: no such thing"),
         (RunError("two servers for one value"), "two servers for one value"),
-        (ValueError("x" * 5000), "ValueError: " + "x" * 300),
+        (ValueError("x" * 5000), f"ValueError: {'x' * 150} … [4,700 characters left out] … {'x' * 150}"),
+        (ValueError("y" * 50_000_000), f"ValueError: {'y' * 150} … [49,999,700 characters left out] … {'y' * 150}"),
+        (Unprintable(), "Unprintable: (its message cannot be shown: __str__ raises ZeroDivisionError)"),
+        (SystemExit(3), "the code of the workload calls sys.exit(3): remove the call, or raise an exception"),
     ],
 )
-def test_the_line_has_the_message_without_graph_locations(error: Exception, line: str) -> None:
+def test_the_line_has_the_message_without_graph_locations(error: BaseException, line: str) -> None:
     assert summarize_error(error) == line

@@ -1,11 +1,12 @@
 from io import StringIO
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from analyze.made import made, repeats
 from paceline.analyze.comparison import compare
-from paceline.store.result import Result
+from paceline.store.result import Result, Verdict
 from paceline.terminal.compare import comparison_view
 
 
@@ -38,6 +39,32 @@ def test_common_settings_are_shown_once() -> None:
     text = rendered(grid(), 100)
     assert text.startswith("logreg · torch · batch 100 · local hosts · until loss=0.5\nmedian [min–max] over repeats\n")
     assert text.count("logreg") == 1
+
+
+def test_each_configuration_has_its_bottleneck() -> None:
+    network = Verdict(cause="network", where="h1, outbound link", share=0.62, evidence=[], remedy=[])
+    results = [*repeats("a", [0.62], "accuracy", verdict=network), *repeats("b", [0.6], "accuracy", batch=50)]
+    text = rendered(results, 160)
+    assert "network: h1 62 %" in text
+    assert "compute: w0 50 %" in text
+
+
+def test_conditions_of_all_runs_are_in_the_heading() -> None:
+    settings = {"stop": ["steps=100"], "link": "10mbit", "cpus": "0.5", "fault": ["kill w1 at step 5"], "lr": None}
+    known: dict[str, Any] = {
+        "settings": settings,
+        "machine_cores": 2,
+        "versions": {"torch": "2.13.0", "python": "3.11"},
+    }
+    results = [made(batch=batch, other_cores_mean=load, **known) for batch, load in ((50, 0.1), (100, 0.4))]
+    for result in results:
+        for worker in result.workers:
+            worker.threads = 1
+    assert rendered(results, 160).splitlines()[:3] == [
+        "logreg · torch · ps-sync · 'pw w' · local hosts · until steps=100",
+        "link 10mbit · cpus 0.5 · fault kill w1 at step 5",
+        "2 cores · background load 0.1–0.4 cores · 1 thread per worker · torch 2.13.0 · python 3.11",
+    ]
 
 
 def test_runs_with_different_numbers_of_workers_have_a_scaling_table() -> None:

@@ -3,14 +3,14 @@
 from rich.console import Console
 
 from analyze.made import made
-from paceline.store.result import Result, Suspect, Verdict
+from paceline.store.result import AccountedTime, Incident, PairLink, Result, Verdict
 from paceline.terminal.details import details
 
 
 def rendered(result: Result, width: int = 200) -> list[str]:
     console = Console(width=width)
     with console.capture() as output:
-        console.print(details(result))
+        console.print(details(result), crop=False)
     return [line.rstrip() for line in output.get().splitlines()]
 
 
@@ -27,7 +27,7 @@ def test_settings_with_their_default_are_not_listed() -> None:
 def test_the_bottleneck_is_shown_with_evidence_second_cause_and_remedies() -> None:
     verdict = Verdict(
         cause="network", where="h1, outbound link", share=0.76, confidence="high", evidence=["first", "second"],
-        remedy=["use a faster link"], runner_up=Suspect(cause="barrier", where="all workers", share=0.1),
+        remedy=["use a faster link"], runner_up=AccountedTime(cause="barrier", where="all workers", share=0.1),
     )  # fmt: skip
     lines = rendered(made(verdict=verdict))
     start = next(number for number, line in enumerate(lines) if line.startswith("bottleneck"))
@@ -42,6 +42,16 @@ def test_the_bottleneck_is_shown_with_evidence_second_cause_and_remedies() -> No
     ]
 
 
+def test_a_command_is_on_a_line_of_its_own_at_80_columns() -> None:
+    command = "paceline run logreg --engine torch --strategy ps-sync --layout 'pw w w w' --batch 100 --stop epochs=1"
+    remedy = [f"use as many workers as the cores can carry; command: {command}", "use more cores"]
+    verdict = Verdict(cause="contention", where="h1", share=0.76, evidence=["first"], remedy=remedy)
+    lines = [line.strip() for line in rendered(made(verdict=verdict, other_cores_mean=1.3), width=80)]
+    start = lines.index("remedy        use as many workers as the cores can carry")
+    assert lines[start + 1 : start + 3] == [command, "use more cores"]
+    assert lines[start + 3].startswith("note")
+
+
 def test_times_are_named() -> None:
     assert "time           training 1.00 s, startup 3.00 s, total 5.00 s" in rendered(made())
 
@@ -51,3 +61,46 @@ def test_conditions_that_affect_the_numbers_are_noted() -> None:
     assert "background load: 1.3 cores" in text
     assert "phase times estimated from 52 traced steps" in text
     assert "training took only 0.50 s: too short for reliable host metrics" in text
+
+
+def pair_link(sender: str, receiver: str, mb_s: float) -> PairLink:
+    return PairLink(sender=sender, receiver=receiver, mb_s=mb_s, rtt_ms=0.25, rtt_min_ms=0.2)
+
+
+def test_links_between_all_hosts_are_a_matrix() -> None:
+    names = ["h2", "h1", "h10"]
+    links = [pair_link(one, other, 12.0) for one in names for other in names if one != other]
+    lines = rendered(made(links=links))
+    start = next(number for number, line in enumerate(lines) if line.startswith("links between hosts"))
+    assert lines[start + 1].split() == ["from", "\\", "to", "h1", "h2", "h10"]
+    matrix = [line.split(maxsplit=1) for line in lines[start + 2 : start + 6] if line.startswith("h")]
+    assert [row[0] for row in matrix] == ["h1", "h2", "h10"]
+    assert [row[1].split("  ")[0] for row in matrix] == ["-", "12.0 · 0.25", "12.0 · 0.25"]
+
+
+def test_links_of_a_ring_are_a_list_and_no_links_are_not_shown() -> None:
+    ring = [pair_link("h1", "h2", 12.0), pair_link("h2", "h3", 3.0), pair_link("h3", "h1", 5.0)]
+    lines = rendered(made(links=ring))
+    assert ["h2", "h3", "3.00", "0.25"] in [line.split() for line in lines]
+    assert not any(line.startswith("links") for line in rendered(made()))
+
+
+def test_a_run_that_failed_before_its_first_step_is_shown_without_tables_of_zeros() -> None:
+    lost = Incident(t_s=1.5, what="w1 on h2 was killed", task="w1", host="h2")
+    failed = made(
+        status="failed", reason="w1 on h2 was killed", steps=[0, 0], updates=0, examples=0, train_s=0.0,
+        updates_per_s=0.0, examples_per_s=0.0, loss=None, accuracy=None, first_step_s=None, incidents=[lost],
+    )  # fmt: skip
+    lines = rendered(failed)
+    labels = [line.split("  ")[0] for line in lines if line and not line.startswith(" ")]
+    assert labels == [
+        "run", "status", "configuration", "settings", "data", "time", "directory", "logs", "steps", "incident",
+    ]  # fmt: skip
+    assert any(line.split() == ["logs", "runs/sweep-1/logs/w1.log"] for line in lines)
+    assert any(line.startswith("status") and "failed: w1 on h2 was killed" in line for line in lines)
+
+
+def test_a_run_that_failed_during_training_keeps_its_tables_and_names_the_logs() -> None:
+    lines = rendered(made(status="failed", reason="the disk is full"))
+    assert any(line.split() == ["logs", "runs/sweep-1/logs"] for line in lines)
+    assert any(line.startswith("worker ") for line in lines)

@@ -12,8 +12,10 @@ import pytest
 from safetensors.numpy import load_file
 
 import paceline
+from paceline import pipeline
 from paceline.cli.main import run_command
 from paceline.errors import SpecError
+from paceline.spec.load import experiment
 from paceline.store.result import Result
 from paceline.workloads.user_workload import load_user_workload
 
@@ -70,12 +72,25 @@ def test_a_keras_model_trains_with_allreduce_and_writes_checkpoints(tmp_path: Pa
     assert result.final.loss < 2.0
 
 
-@pytest.mark.parametrize("strategy", ["ps-sync", "ps-async"])
-def test_a_keras_model_trains_with_a_parameter_server(tmp_path: Path, strategy: str) -> None:
+@pytest.mark.parametrize("strategy", ["single", "ps-sync", "ps-async"])
+def test_a_keras_model_trains_alone_and_with_a_parameter_server(tmp_path: Path, strategy: str) -> None:
     result = train(
-        tmp_path, EXAMPLES / "keras_lenet.py", engine="tensorflow", strategy=strategy, layout="pw w", stop="steps=20"
-    )
+        tmp_path, EXAMPLES / "keras_lenet.py", strategy=strategy, layout=LAYOUTS[strategy], stop="steps=20",
+        momentum=0.5,
+    )  # fmt: skip
     assert result.status == "ok", result.reason
+
+
+def test_a_keras_model_with_a_state_is_refused_in_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "dropout.py"
+    layers = "layers.Flatten(), layers.Dropout(0.5), layers.BatchNormalization()"
+    file.write_text((EXAMPLES / "keras_lenet.py").read_text().replace("layers.Flatten()", layers))
+    result = train(tmp_path, file, engine="tensorflow", stop="steps=5")
+    assert result.reason == (
+        "w0 on h1 failed: the Keras model has layers with variables that training does not change (BatchNormalization, "
+        "Dropout): remove Dropout, use LayerNormalization instead of BatchNormalization, and do not freeze layers"
+    )
+    assert not result.traceback
 
 
 def test_the_example_of_the_guide_runs(tmp_path: Path) -> None:
@@ -214,12 +229,17 @@ def test_code_that_cannot_be_loaded_is_rejected_with_its_traceback(
             "the name 'a/b' must consist of",
         ),
         ("WORKLOAD = Workload(name='a', train_examples=1, dataset='mnist', torch=print, loss='mse')", "unknown loss"),
+        (
+            "WORKLOAD = Workload(name='a', train_examples=1, dataset='mnist',"
+            " model=Model((4,), (Dense(1), Sigmoid()), 'logistic'))",
+            "'logistic' applies the sigmoid itself: remove Sigmoid",
+        ),
         ("WORKLOAD = Workload(name='a', train_examples=1, dataset='mnist', model=Model((4,), (), 'mse'))", "not known"),
     ],
 )
 def test_an_invalid_workload_is_rejected(tmp_path: Path, text: str, line: str) -> None:
     file = tmp_path / "own.py"
-    file.write_text(f"from paceline import Model, Workload\nfrom paceline.layers import Dense\n{text}\n")
+    file.write_text(f"from paceline import Model, Workload\nfrom paceline.layers import Dense, Sigmoid\n{text}\n")
     with pytest.raises(SpecError, match=line):
         load_user_workload(str(file))
 
@@ -243,6 +263,39 @@ def test_a_changed_file_makes_a_new_run(tmp_path: Path) -> None:
         file.write_text(text)
         train(tmp_path, file, engine="tensorflow", stop="steps=5", name="same")
     assert len(list((tmp_path / "runs").glob("same-*"))) == 2
+
+
+PROBABILITIES = """
+from paceline import Workload
+
+def torch_model():
+    from torch import nn
+    return nn.Sequential(nn.Linear(784, 10), nn.Softmax(1))
+
+def keras_model():
+    import keras
+    return keras.Sequential([keras.Input((784,)), keras.layers.Dense(10, activation="softmax")])
+
+WORKLOAD = Workload(
+    name="probabilities", torch=torch_model, tensorflow=keras_model, dataset="mnist", train_examples=60_000
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("engine", "strategy"),
+    [("torch", "ps-sync"), ("tensorflow", "single"), pytest.param("tensorflow", "ps-async", marks=pytest.mark.slow)],
+)
+def test_a_model_that_ends_in_softmax_is_refused(tmp_path: Path, engine: str, strategy: str) -> None:
+    file = tmp_path / "probabilities.py"
+    file.write_text(PROBABILITIES)
+    result = train(tmp_path, file, engine=engine, strategy=strategy, layout=LAYOUTS[strategy], stop="steps=5")
+    assert result.reason == (
+        "w0 on h1 failed: the outputs of the model are probabilities, but the loss 'softmax' applies softmax itself "
+        "and needs logits: remove the softmax at the end of the model"
+    )
+    assert not result.traceback
+    assert result.updates == 0
 
 
 FROZEN_WORKLOAD = """
@@ -281,6 +334,14 @@ def test_workloads_are_loaded_from_modules_and_missing_ones_are_errors(
     (tmp_path / "user_package" / "work.py").write_text(FAILING_WORKLOAD)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert load_user_workload("user_package.work:WORKLOAD").name == "broken"
+
+
+def test_a_model_for_one_engine_needs_no_option(capsys: pytest.CaptureFixture[str]) -> None:
+    for file, engine in (("keras_lenet.py", "tensorflow"), ("torch_lenet.py", "torch"), ("two_moons.py", "torch")):
+        (plan,) = pipeline.plan(experiment({"workload": str(EXAMPLES / file)}))
+        assert plan.spec.engine == engine
+    assert run_command(["run", str(EXAMPLES / "keras_lenet.py"), "--engine", "torch", "--dry-run"]) == 2
+    assert "does not run on engine torch: use tensorflow" in capsys.readouterr().err
 
 
 def test_a_model_for_one_engine_is_rejected_on_the_other(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -12,7 +11,11 @@ from pathlib import Path
 
 import msgspec
 
+from paceline.agent.orphans import kill_orphans_of_task
 from paceline.agent.stack_dump import StackRequest
+from paceline.agent.start_process import start_process
+from paceline.agent.task_log import TaskLog
+from paceline.forkserver.client import ForkServer
 from paceline.messages import (
     Busy,
     Disconnected,
@@ -30,12 +33,13 @@ from paceline.messages import (
     TaskMessage,
     ToTask,
 )
-from paceline.recording.reader import RecordReader
+from paceline.process_marks import TASK_MARK, new_mark
+from paceline.recording.reader import RecordReader, truncate_unused
+from paceline.recording.record_files import new_record_file
 
 _DRAIN_TIMEOUT_S = 2.0
 """How long to read the pipe of a task that has ended: everything it sent is in the pipe and is read within that time,
 but a process started by the task may keep the pipe open for longer."""
-_LOG_CHUNK_BYTES = 256 * 1024
 
 
 class RunningTask:
@@ -52,24 +56,24 @@ class RunningTask:
         env: Mapping[str, str],
         to_controller: Sender,
         before_exit: Callable[[str], None],
+        fork_server: ForkServer | None = None,
     ) -> None:
         self.name = request.task
         self._to_controller = to_controller
         self._before_exit = before_exit
-        records, self._log_path = spool / f"{request.task}.records", spool / f"{request.task}.log"
+        self._records_path = new_record_file(spool, request.task)
         self._stacks_path = spool / f"{request.task}.stacks"
-        self._records = RecordReader(records)
+        self._records = RecordReader(self._records_path)
         self._busy_reported: str | None = None
-        # The log of an earlier process of this task is in the same file and was shipped already.
-        self._log_shipped_bytes = self._log_path.stat().st_size if self._log_path.exists() else 0
+        self._log = TaskLog(spool / f"{request.task}.log")
         self._ship_lock = threading.Lock()
+        self._mark = new_mark()
         self._oom_kills_before = _oom_kills()
         trains = request.kind == "train"
-        argv = _training_command(records, self._stacks_path, cgroups) if trains else _link_probe_command()
-        with self._log_path.open("ab") as log:
-            self._process = subprocess.Popen(
-                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=dict(env), start_new_session=True
-            )
+        training = _training_command(self._records_path, self._stacks_path, spool, cgroups)
+        argv = training if trains else _link_probe_command()
+        with self._log.open() as log:
+            self._process = start_process(argv, log, env, fork_server, marks={TASK_MARK: self._mark})
         assert self._process.stdin
         assert self._process.stdout
         self.pid = self._process.pid
@@ -101,7 +105,7 @@ class RunningTask:
             if self._records.busy != self._busy_reported:
                 self._busy_reported = self._records.busy
                 self._to_controller.send(Busy(self.name, self._busy_reported))
-            while text := self._new_log():
+            for text in self._log.new_text():
                 self._to_controller.send(Log(self.name, text))
 
     def stack_request(self) -> StackRequest:
@@ -134,25 +138,24 @@ class RunningTask:
         ended_ns = time.monotonic_ns()
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
+        kill_orphans_of_task(self._mark)
         self._relay.join(_DRAIN_TIMEOUT_S)
         self.ship()
+        for text in self._log.rest():
+            self._to_controller.send(Log(self.name, text))
+        with suppress(OSError):
+            truncate_unused(self._records_path)  # A run with many restarts has many record files.
         oom = code == -9 and _oom_kills() > self._oom_kills_before
         self._to_controller.send(TaskExited(self.name, code, ended_ns, oom))
-
-    def _new_log(self) -> bytes:
-        with self._log_path.open("rb") as file:
-            file.seek(self._log_shipped_bytes)
-            text = file.read(_LOG_CHUNK_BYTES)
-        self._log_shipped_bytes += len(text)
-        return text
 
 
 def _link_probe_command() -> list[str]:
     return [sys.executable, "-m", "paceline.task.link_probe"]
 
 
-def _training_command(records: Path, stacks: Path, cgroups: Sequence[str]) -> list[str]:
+def _training_command(records: Path, stacks: Path, scratch: Path, cgroups: Sequence[str]) -> list[str]:
     argv = [sys.executable, "-m", "paceline.task", "--records", str(records), "--stacks", str(stacks)]
+    argv += ["--scratch", str(scratch)]
     for path in cgroups:
         argv += ["--cgroup", path]
     return argv

@@ -1,6 +1,6 @@
 """Compares several runs: everything that `paceline compare` shows, and its JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +10,15 @@ from paceline.analyze.best_configuration import BestConfiguration, best_configur
 from paceline.analyze.difference import Difference
 from paceline.analyze.metrics import ALL, informative_metrics
 from paceline.analyze.regression_gate import GateResult
-from paceline.analyze.repeats import Group, exclusion_reason, group_names, group_repeats, setting_value, varied
+from paceline.analyze.repeats import (
+    Group,
+    exclusion_reason,
+    group_names,
+    group_repeats,
+    run_labels,
+    setting_value,
+    varied,
+)
 from paceline.analyze.scaling import Scaling, scalings
 from paceline.analyze.sync_async import SyncAsyncComparison, sync_async_comparisons
 from paceline.errors import UsageError
@@ -25,6 +33,11 @@ class Comparison(msgspec.Struct, frozen=True):
     best_configurations: list[BestConfiguration]
     scalings: list[Scaling]
     sync_async_comparisons: list[SyncAsyncComparison]
+
+    @property
+    def run_labels(self) -> dict[str, str]:
+        """What each run is called, by its directory."""
+        return run_labels([result for group in self.groups for result in group.results])
 
     @property
     def excluded(self) -> list[tuple[Result, str]]:
@@ -46,7 +59,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 def compare(results: Sequence[Result], *, base: Sequence[str] = (), by_sweep: bool = False) -> Comparison:
-    """`base`: ids of runs whose group is the baseline; the first group if empty."""
+    """`base`: directories of runs whose group is the baseline; the first group if empty."""
     groups = group_repeats(results, by_sweep=by_sweep)
     names = group_names(groups)
     return Comparison(
@@ -62,7 +75,7 @@ def compare(results: Sequence[Result], *, base: Sequence[str] = (), by_sweep: bo
 def _group_with(groups: Sequence[Group], base: Sequence[str]) -> Group | None:
     if not base:
         return None
-    found = next((group for group in groups if any(result.run in base for result in group.results)), None)
+    found = next((group for group in groups if any(result.dir in base for result in group.results)), None)
     if found is None or not found.ok:
         raise UsageError(f"--base {base[0]}: no successful run among those compared; name a run that went well")
     return found
@@ -70,23 +83,25 @@ def _group_with(groups: Sequence[Group], base: Sequence[str]) -> Group | None:
 
 def as_json(comparison: Comparison, gate_results: Sequence[GateResult] | None = None) -> dict[str, Any]:
     """The JSON object of `paceline compare --json`; values are those of the runs' own JSON."""
+    labels = comparison.run_labels
     record: dict[str, Any] = {
         "groups": [
-            _group(group, name, varied(comparison.groups))
+            _group(group, name, varied(comparison.groups), labels)
             for group, name in zip(comparison.groups, comparison.names, strict=True)
         ],
-        "left_out": [{"run": result.run, "why": reason} for result, reason in comparison.excluded],
+        "left_out": [{"run": labels[result.dir], "why": reason} for result, reason in comparison.excluded],
         "unpaired": comparison.unpaired,
         "differences": [_difference(difference) for difference in comparison.differences],
         "answers": [
             {"goal": best.goal, "winner": best.name, "workload": best.winner.first.workload}
             | {"real": best.is_significant, "lead": _difference(best.lead), "sentence": best.sentence}
+            | {"different_updates": best.different_updates}
             for best in comparison.best_configurations
         ],
         "scaling": [_scaling(scaling) for scaling in comparison.scalings],
         "sync_async": [
             {"group": pair.name, "base": pair.base_name, "prices": [_difference(cost) for cost in pair.costs]}
-            | {"sentence": pair.sentence}
+            | {"sentence": pair.sentence, "different_updates": pair.different_updates}
             for pair in comparison.sync_async_comparisons
         ],
     }
@@ -96,13 +111,15 @@ def as_json(comparison: Comparison, gate_results: Sequence[GateResult] | None = 
     return record
 
 
-def _group(group: Group, name: str, settings: Sequence[str]) -> dict[str, Any]:
+def _group(group: Group, name: str, settings: Sequence[str], labels: Mapping[str, str]) -> dict[str, Any]:
     values = {metric.key: metric.values(group) for metric in ALL}
     spreads = {metric.key: group.spread(metric.read) for metric in ALL if values[metric.key]}
     return {
         "name": name,
-        "runs": [result.run for result in group.ok],
+        "runs": [labels[result.dir] for result in group.ok],
         "workers": group.workers,
+        "examples_per_update": group.first.examples_per_update,
+        "lr": group.first.lr,
         "target": group.target,
         "varied": {key: setting_value(group.first, key) for key in settings},
         "figures": {
@@ -124,6 +141,7 @@ def _difference(difference: Difference) -> dict[str, Any]:
         "outcome": difference.outcome,
         "better": difference.is_better,
         "repeats": [difference.repeats, difference.base_repeats],
+        "too_short": list(difference.too_short),
         "sentence": difference.sentence,
     }
 

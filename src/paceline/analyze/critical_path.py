@@ -2,22 +2,25 @@
 
 import polars as pl
 
-from paceline.analyze.phases import rows_of_complete_steps
+from paceline.analyze.phases import LastSteps, rows_of_complete_steps
 
 _PHASES_BEFORE_BARRIER = ("data", "pull", "compute", "push")
 CRITICAL_SCHEMA = {"step": pl.UInt32, "task": pl.String, "late_s": pl.Float64, "phase": pl.String}
 
 
-def critical_path(steps: pl.DataFrame, *, barrier_phase: str) -> pl.DataFrame:
+def critical_path(
+    steps: pl.DataFrame, *, barrier_phase: str, workers: int | None = None, last_steps: LastSteps | None = None
+) -> pl.DataFrame:
     """One row per step: the worker that arrived last at the barrier, its delay against the median of the other workers,
     and the phase in which it took longest compared with them. Steps that some workers did not make are left out. Empty
     if phases are not recorded for each step.
 
-    A worker arrives at the barrier when its `barrier_phase` begins.
+    A worker arrives at the barrier when its `barrier_phase` begins. If `steps` is a part of a table, `workers` (the
+    number of workers that ever wait at the barrier) and `last_steps` are those of the whole table.
     """
-    untraced = rows_of_complete_steps(steps).filter(~pl.col("traced"))
+    untraced = rows_of_complete_steps(steps, last_steps).filter(~pl.col("traced"))
     arrivals = _arrivals(untraced, barrier_phase)
-    workers = arrivals["task"].n_unique()
+    workers = arrivals["task"].n_unique() if workers is None else workers
     complete = arrivals.filter(pl.len().over("step") == workers) if workers > 1 else arrivals.clear()
     if not len(complete):
         return pl.DataFrame(schema=CRITICAL_SCHEMA)

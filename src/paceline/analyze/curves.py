@@ -14,11 +14,12 @@ def learning_curves(run: StoredRun, result: Result) -> pl.DataFrame:
     far), `seconds` (of training), `loss`, `accuracy` (of an evaluation, else null). In the order of `seconds`.
     """
     examples_per_update = result.examples / result.updates if result.updates else 0.0
-    return curves_of(run.steps, start_s=training_start_s(run), examples_per_update=examples_per_update)
+    curves = curves_of(run.scan_steps(), start_s=training_start_s(run), examples_per_update=examples_per_update)
+    return run.collect(curves)
 
 
-def curves_of(steps: pl.DataFrame, *, start_s: float, examples_per_update: float) -> pl.DataFrame:
-    """Like `learning_curves`, without a stored run. `seconds` is the end of the step or evaluation."""
+def curves_of(steps: pl.LazyFrame, *, start_s: float, examples_per_update: float) -> pl.LazyFrame:
+    """The query of `learning_curves`, without a stored run. `seconds` is the end of the step or evaluation."""
     return (
         steps.filter(pl.col("kind").is_in(["step", "eval"]))
         .select(
@@ -34,8 +35,8 @@ def curves_of(steps: pl.DataFrame, *, start_s: float, examples_per_update: float
     )
 
 
-def staleness_histogram(steps: pl.DataFrame) -> pl.DataFrame:
-    """Number of steps by worker and staleness: columns `task`, `staleness`, `steps`.
+def staleness_histogram(steps: pl.LazyFrame) -> pl.LazyFrame:
+    """A query of the number of steps by worker and staleness: columns `task`, `staleness`, `steps`.
 
     Staleness is the number of updates by others between a worker's pull and its push. Synchronous runs record -1, so
     the result is empty for them.

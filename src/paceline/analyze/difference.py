@@ -25,10 +25,12 @@ class Difference(msgspec.Struct, frozen=True):
     repeats: int
     base_repeats: int
     target: str | None = None
+    too_short: tuple[str, ...] = ()
+    """Why the speeds cannot be trusted: `ps-async trained for 0.04 s`. Empty for amounts, which need no long runs."""
 
     @property
     def outcome(self) -> Literal["differs", "same", "unclear", "unknown"]:
-        """unclear: not significant; unknown: one repeat on a side, so there is no confidence interval."""
+        """unclear: not significant; unknown: too few repeats on a side for a confidence interval."""
         if not self.ratio.is_known:
             return "unknown"
         if self.ratio.within(self.metric.same_within):
@@ -63,28 +65,34 @@ class Difference(msgspec.Struct, frozen=True):
         """The sentence without its subject."""
         match self.outcome:
             case "same":
-                return f"same {self._noun} within {self._tolerance} ({self._sample_size})"
+                text = f"same {self._noun} within {self._tolerance} ({self.sample_size})"
             case "unclear":
-                return f"no significant difference in {self._noun} ({self._interval_of_ratio}, {self._sample_size})"
+                text = f"no significant difference in {self._noun} ({self._interval_around_1}, {self.sample_size})"
             case "differs":
-                return f"{self._claim} ({self._interval}, {self._sample_size})"
+                text = f"{self._claim} ({self._interval}, {self.sample_size})"
             case "unknown":
                 claim = f"about the same {self._noun}" if self.is_close else self._claim
-                return f"{claim} ({self._sample_size}: significance unknown)"
+                text = f"{claim} ({self.sample_size}: significance unknown)"
+        return text + self._warning
 
     @property
     def lead(self) -> str:
         """How the best group compares with the second: `1.4× faster than allreduce (95 % CI 1.2–1.6, n=5)`."""
         match self.outcome:
             case "same":
-                return f"same as {self.base} within {self._tolerance} ({self._sample_size})"
+                text = f"same as {self.base} within {self._tolerance} ({self.sample_size})"
             case "unclear":
-                return f"not significantly different from {self.base} ({self._interval_of_ratio}, {self._sample_size})"
+                text = f"not significantly different from {self.base} ({self._interval_around_1}, {self.sample_size})"
             case "differs":
-                return f"{self._claim_over_base} ({self._interval}, {self._sample_size})"
+                text = f"{self._claim_over_base} ({self._interval}, {self.sample_size})"
             case "unknown":
                 claim = f"about the same as {self.base}" if self.is_close else self._claim_over_base
-                return f"{claim} ({self._sample_size}: significance unknown)"
+                text = f"{claim} ({self.sample_size}: significance unknown)"
+        return text + self._warning
+
+    @property
+    def _warning(self) -> str:
+        return f"; too short to trust: {', '.join(self.too_short)}" if self.too_short else ""
 
     @property
     def _noun(self) -> str:
@@ -100,8 +108,15 @@ class Difference(msgspec.Struct, frozen=True):
         return f"{_CONFIDENCE_INTERVAL} {interval_text(self._stated_ratio)}"
 
     @property
-    def _interval_of_ratio(self) -> str:
-        return f"{_CONFIDENCE_INTERVAL} of the {self.metric.label.quantity} ratio {interval_text(self.ratio)}"
+    def _interval_around_1(self) -> str:
+        """`95 % CI 1.09× slower to 1.06× faster`: always how the group compares with the baseline, as in a claim."""
+        if self.ratio.is_too_wide:
+            return "the repeats vary too much"
+        if self.metric.kind == "amount":
+            return f"{_CONFIDENCE_INTERVAL} of the {self.metric.label.quantity} ratio {interval_text(self.ratio)}"
+        slower, faster = 1 / (self.gain.low or self.gain.value), self.gain.high or self.gain.value
+        digits = _digits(self.gain, slower, faster)
+        return f"{_CONFIDENCE_INTERVAL} {_rounded(slower, digits)}× slower to {_rounded(faster, digits)}× faster"
 
     @property
     def _claim(self) -> str:
@@ -122,7 +137,8 @@ class Difference(msgspec.Struct, frozen=True):
         return percent(self.metric.same_within, digits=0 if self.metric.same_within >= 0.01 else 1)
 
     @property
-    def _sample_size(self) -> str:
+    def sample_size(self) -> str:
+        """`n=3`, or `n=2 and 3` if the groups have different numbers of repeats."""
         counts = dict.fromkeys((self.repeats, self.base_repeats))
         return f"n={' and '.join(map(str, counts))}"
 
@@ -144,7 +160,10 @@ def difference(metric: Metric, group: Group, base: Group, name: str, base_name: 
     ratio = ratio_of_medians(values, base_values)
     if ratio is None:
         return None
-    return Difference(metric, name, base_name, ratio, len(values), len(base_values), group.target)
+    short = [
+        f"{one_name} {why}" for one, one_name in ((group, name), (base, base_name)) if (why := one.too_short)
+    ] if metric.kind != "amount" else []  # fmt: skip
+    return Difference(metric, name, base_name, ratio, len(values), len(base_values), group.target, tuple(short))
 
 
 def ratio_text(ratio: Ratio) -> str:
@@ -156,6 +175,8 @@ def interval_text(ratio: Ratio) -> str:
     """`2.8–3.4`: the confidence interval."""
     if ratio.low is None or ratio.high is None:
         return "unknown"
+    if ratio.is_too_wide:
+        return f"from {_rounded(ratio.low, _digits(ratio, ratio.low))} on"
     digits = _digits(ratio, ratio.value, ratio.low, ratio.high)
     return f"{_rounded(ratio.low, digits)}–{_rounded(ratio.high, digits)}"
 

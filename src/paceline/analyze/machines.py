@@ -22,6 +22,8 @@ class Machines(msgspec.Struct, frozen=True, kw_only=True):
     """The machine of each host that joined the run."""
     shared: bool
     """Whether all hosts are on one machine: then all hosts report the same machine, and it counts once."""
+    cpu_limits: Mapping[str, float] = {}
+    """Cores that the tasks of a host may use, for hosts with such a limit."""
 
     def cores(self, host: str) -> int:
         """Cores of the host's machine; 0 if the host never joined."""
@@ -44,4 +46,5 @@ def machines_of(run: StoredRun) -> Machines:
             event.host: Machine(cores=event.cores, memory_mb=event.memory_bytes / 1e6) for event in run.all(JoinedEvent)
         },
         shared=run.header.host_kind.shares_one_machine,
+        cpu_limits={host: limits.cpus for host, limits in run.header.limits.items() if limits.cpus},
     )

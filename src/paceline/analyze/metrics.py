@@ -42,6 +42,12 @@ class Metric(msgspec.Struct, frozen=True):
         """Whether it is defined only for runs that reached their target loss or accuracy."""
         return "{target}" in self.noun
 
+    @property
+    def depends_on_updates(self) -> bool:
+        """Whether it depends on how many examples an update has and on its learning rate, as the progress of training
+        does. Examples/s and memory do not."""
+        return self.to_target or self.key in (TRAIN.key, UPDATES.key, LOSS.key, ACCURACY.key)
+
     def values(self, group: Group) -> list[float]:
         """One value per usable run; empty if this metric needs a target that not all runs of the group reached."""
         return [] if self.to_target and not group.target else group.values(self.read)
@@ -81,6 +87,12 @@ def memory_mb(result: Result) -> float | None:
     return round(total, 3) if total else None
 
 
+def exchanged_mb_per_update(result: Result) -> float | None:
+    """Sent and received by all workers together."""
+    exchanged = result.exchanged
+    return exchanged.sent_mb_per_update + exchanged.received_mb_per_update if exchanged else None
+
+
 def staleness(result: Result) -> float | None:
     """Mean over all steps of all workers; None for synchronous strategies."""
     known = [(worker.staleness.mean, worker.steps) for worker in result.workers if worker.staleness and worker.steps]
@@ -118,10 +130,12 @@ def informative_metrics(groups: Sequence[Group]) -> list[Metric]:
     """The compared metrics without those that these runs' stop rules determine or make unfair.
 
     A run that stops at a loss ends at that loss, and one that stops after some seconds takes that long. Training time
-    is unfair if the same number of updates meant more examples for some groups.
+    is unfair if the same number of updates meant more examples for some groups. Updates/s are unfair if an update has
+    more examples in some groups.
     """
     kinds = {rule.partition("=")[0] for group in groups for rule in group.first.settings.get("stop") or ()}
     skipped = {TRAIN.key} if kinds & {"loss", "accuracy", "seconds"} or not _did_same_work(groups) else set()
+    skipped |= {UPDATES.key} if len({group.first.examples_per_update for group in groups}) > 1 else set()
     skipped |= {LOSS.key} if "loss" in kinds else {ACCURACY.key} if "accuracy" in kinds else set()
     return [metric for metric in COMPARED if metric.key not in skipped]
 

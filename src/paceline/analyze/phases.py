@@ -4,40 +4,92 @@ Traced steps are steps that ran under the framework's profiler: their phases are
 steps, so their time is not counted. A fused call is one framework call that contains several phases.
 """
 
+import math
+from collections import Counter
+
 import polars as pl
 
-from paceline.recording.layout import PHASE_NAMES
+from paceline.recording.layout import PHASE_NAMES, TIMED_NAMES
 from paceline.store.result import Staleness
 
+LastSteps = pl.DataFrame
+"""The number of the last complete step (`last`) of each `task`."""
 _PHASES_OF_FUSED_CALL = ("pull", "compute", "push", "wait")
 
 
-def phases_by_worker(steps: pl.DataFrame, *, mixed_phase: str | None) -> dict[str, dict[str, float]]:
-    """Seconds per worker and phase.
+class PhaseSums:
+    """Adds up the seconds per worker and phase over the parts of a table of steps (`StoredRun.step_parts`).
 
     `mixed_phase`: the phase of the strategy whose recorded time contains both waiting and transfer, e.g. `push` of an
     all-reduce. It ends for all workers at the same time, so the time until the last worker began it counts as `wait`.
     """
-    steps = rows_of_complete_steps(steps)
-    spent = steps.filter(pl.col("kind").is_in(PHASE_NAMES) & ~pl.col("traced"))
-    if mixed_phase:
-        spent = _split_wait_from(mixed_phase, spent)
-    seconds_by_worker: dict[str, dict[str, float]] = {}
-    for task, kind, seconds in spent.group_by("task", "kind").agg(pl.col("duration_s").sum()).iter_rows():
-        seconds_by_worker.setdefault(task, {})[kind] = seconds
-    for task, shares in _split_fused_calls(steps).items():
-        for phase, seconds in shares.items():
-            own = seconds_by_worker.setdefault(task, {})
-            own[phase] = own.get(phase, 0.0) + seconds
-    return {task: {name: own[name] for name in PHASE_NAMES if name in own} for task, own in seconds_by_worker.items()}
+
+    def __init__(self, *, mixed_phase: str | None, last_steps: LastSteps | None = None) -> None:
+        """`last_steps` are those of the whole table; None if there is only one part."""
+        self._mixed_phase, self._last_steps = mixed_phase, last_steps
+        self._spent: Counter[tuple[str, str]] = Counter()
+        self._fused: Counter[str] = Counter()
+        self._traced: Counter[tuple[str, str]] = Counter()
+
+    def add(self, steps: pl.DataFrame) -> None:
+        """Add a part, which has all rows of certain steps."""
+        steps = rows_of_complete_steps(steps, self._last_steps)
+        untraced, seconds = steps.filter(~pl.col("traced")), pl.col("duration_s").sum()
+        spent = untraced.filter(pl.col("kind").is_in(PHASE_NAMES))
+        if self._mixed_phase:
+            spent = _split_wait_from(self._mixed_phase, spent)
+        for task, kind, sum_s in spent.group_by("task", "kind").agg(seconds).iter_rows():
+            self._spent[task, kind] += sum_s
+        for task, sum_s in untraced.filter(pl.col("kind") == "fused").group_by("task").agg(seconds).iter_rows():
+            self._fused[task] += sum_s
+        traced = steps.filter(pl.col("traced") & pl.col("kind").is_in(_PHASES_OF_FUSED_CALL))
+        for task, kind, sum_s in traced.group_by("task", "kind").agg(seconds).iter_rows():
+            self._traced[task, kind] += sum_s
+
+    def by_worker(self) -> dict[str, dict[str, float]]:
+        """Seconds per worker and phase; `fused` if no step was traced and the phases of fused calls are not known."""
+        seconds: dict[str, dict[str, float]] = {}
+        for (task, kind), sum_s in self._spent.items():
+            seconds.setdefault(task, {})[kind] = sum_s
+        for task, total in self._fused.items():
+            own = seconds.setdefault(task, {})
+            for phase, share in self._shares_of_fused_calls(task).items():
+                own[phase] = own.get(phase, 0.0) + total * share
+        return {task: {name: own[name] for name in TIMED_NAMES if name in own} for task, own in seconds.items()}
+
+    def _shares_of_fused_calls(self, task: str) -> dict[str, float]:
+        """The share of each phase in the fused calls of a worker: the proportions of its traced steps.
+
+        Without any traced step they stay `fused`: nothing says how to divide them.
+        """
+        own = {kind: sum_s for (worker, kind), sum_s in self._traced.items() if worker == task}
+        # A worker without traced steps gets the proportions of all workers.
+        times: Counter[str] = Counter(own)
+        for (_, kind), sum_s in self._traced.items() if not own else ():
+            times[kind] += sum_s
+        total = sum(times.values())
+        return {kind: sum_s / (total or 1.0) for kind, sum_s in times.items()} or {"fused": 1.0}
 
 
-def rows_of_complete_steps(steps: pl.DataFrame) -> pl.DataFrame:
+def phases_by_worker(steps: pl.DataFrame, *, mixed_phase: str | None) -> dict[str, dict[str, float]]:
+    """Seconds per worker and phase of a whole table, see `PhaseSums`."""
+    sums = PhaseSums(mixed_phase=mixed_phase)
+    sums.add(steps)
+    return sums.by_worker()
+
+
+def last_steps_of(steps: pl.LazyFrame) -> pl.LazyFrame:
+    """A query of the last complete step of each task."""
+    return steps.filter(pl.col("kind") == "step").group_by("task").agg(last=pl.col("step").max())
+
+
+def rows_of_complete_steps(steps: pl.DataFrame, last_steps: LastSteps | None = None) -> pl.DataFrame:
     """Rows of complete steps, and all evaluations and checkpoints, which lie between steps.
 
-    Rows of an interrupted last step, of the wait at the end, and of the final evaluation are left out.
+    Rows of an interrupted last step, of the wait at the end, and of the final evaluation are left out. `last_steps` are
+    those of the whole table if `steps` is a part of it.
     """
-    last_steps = steps.filter(pl.col("kind") == "step").group_by("task").agg(last=pl.col("step").max())
+    last_steps = last_steps_of(steps.lazy()).collect() if last_steps is None else last_steps
     between = pl.col("kind").is_in(["eval", "checkpoint"])
     counted = steps.join(last_steps, on="task", how="left").filter((pl.col("step") <= pl.col("last")) | between)
     return counted.filter(~pl.col("final")).drop("last")
@@ -53,31 +105,37 @@ def _split_wait_from(phase: str, spent: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([spent.filter(pl.col("kind") != phase), transfer, waited])
 
 
-def _split_fused_calls(steps: pl.DataFrame) -> dict[str, dict[str, float]]:
-    """Seconds of fused calls by worker and phase, divided in the proportions of the worker's traced steps."""
-    fused = steps.filter((pl.col("kind") == "fused") & ~pl.col("traced"))
-    totals = dict(fused.group_by("task").agg(pl.col("duration_s").sum()).iter_rows())
-    traced = steps.filter(pl.col("traced") & pl.col("kind").is_in(_PHASES_OF_FUSED_CALL))
-    seconds_by_worker: dict[str, dict[str, float]] = {}
-    for task, total in totals.items():
-        own = traced.filter(pl.col("task") == task)
-        # A worker without traced steps gets the proportions of all workers. Without any traced step, all is compute.
-        basis = own if len(own) else traced
-        times = dict(basis.group_by("kind").agg(pl.col("duration_s").sum()).iter_rows()) or {"compute": 1.0}
-        traced_total = sum(times.values()) or 1.0
-        seconds_by_worker[task] = {phase: total * time / traced_total for phase, time in times.items()}
-    return seconds_by_worker
+class StalenessCounts:
+    """Counts the steps by worker and staleness over the parts of a table of steps."""
+
+    def __init__(self) -> None:
+        self._steps: dict[str, Counter[int]] = {}
+
+    def add(self, steps: pl.DataFrame) -> None:
+        with_staleness = steps.filter((pl.col("kind") == "step") & (pl.col("staleness") >= 0))
+        for task, staleness, count in with_staleness.group_by("task", "staleness").len().iter_rows():
+            self._steps.setdefault(task, Counter())[staleness] += count
+
+    def by_worker(self) -> dict[str, Staleness]:
+        """Staleness in updates of each worker's gradients; empty for synchronous runs, which record -1."""
+        return {task: _staleness(counts) for task, counts in self._steps.items()}
+
+
+def _staleness(counts: Counter[int]) -> Staleness:
+    """The 95th percentile is the nearest value, as polars computes it."""
+    total = counts.total()
+    position, seen = math.floor((total - 1) * 0.95 + 0.5), 0
+    p95 = 0
+    for p95 in sorted(counts):
+        seen += counts[p95]
+        if seen > position:
+            break
+    mean = sum(staleness * count for staleness, count in counts.items()) / total
+    return Staleness(mean=round(mean, 3), p95=float(p95), max=max(counts))
 
 
 def staleness_by_worker(steps: pl.DataFrame) -> dict[str, Staleness]:
-    """Staleness in updates of each worker's gradients; empty for synchronous runs, which record -1."""
-    with_staleness = steps.filter((pl.col("kind") == "step") & (pl.col("staleness") >= 0))
-    statistics = with_staleness.group_by("task").agg(
-        mean=pl.col("staleness").mean(),
-        p95=pl.col("staleness").quantile(0.95, "nearest"),
-        max=pl.col("staleness").max(),
-    )
-    return {
-        row["task"]: Staleness(mean=round(row["mean"], 3), p95=row["p95"], max=row["max"])
-        for row in statistics.iter_rows(named=True)
-    }
+    """The staleness of each worker in a whole table."""
+    counts = StalenessCounts()
+    counts.add(steps)
+    return counts.by_worker()

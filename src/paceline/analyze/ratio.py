@@ -6,10 +6,13 @@ values adds no information. Times and rates vary by factors, so their logarithms
 distributed, and the interval is Welch's t-interval for the difference of the two means of logarithms, which allows
 different variances. It is widened, if necessary, to contain the ratio of the medians, which is what the tables show.
 
-False positives (equal groups reported as different), measured on 20,000 pairs of each kind for 2, 3, 5 and 10 repeats:
-2.4, 3.5, 4.3 and 4.8 % with log-normal noise of 5 %; 2.5, 1.8, 1.9 and 2.4 % if one repeat in ten takes 1.5 times as
-long, since an outlier widens the interval. A difference of 20 % is detected in 27, 83, 99.9 and 100 % of the cases with
-that noise, and in 18, 44, 55 and 81 % with those outliers.
+With fewer than three repeats on a side there is no interval: two values say so little about their spread that it would
+reach over orders of magnitude, and a real difference of 20 % would be missed in three of four cases.
+
+False positives (equal groups reported as different), measured on 20,000 pairs of each kind for 3, 5 and 10 repeats:
+3.5, 4.3 and 4.8 % with log-normal noise of 5 %; 1.8, 1.9 and 2.4 % if one repeat in ten takes 1.5 times as long, since
+an outlier widens the interval. A difference of 20 % is detected in 83, 99.9 and 100 % of the cases with that noise, and
+in 44, 55 and 81 % with those outliers.
 """
 
 import math
@@ -20,6 +23,8 @@ from statistics import mean, median, variance
 import msgspec
 import numpy as np
 
+from paceline.present.thresholds import ENOUGH_REPEATS, WIDEST_INTERVAL
+
 CONFIDENCE = 0.95
 _CELLS = 2_000
 """Grid cells of the numerical integral of Student's t density; gives five correct digits."""
@@ -28,7 +33,7 @@ _LARGEST_LOG = 700.0
 
 
 class Ratio(msgspec.Struct, frozen=True):
-    """A ratio of medians with its confidence interval; without one if either side has a single value."""
+    """A ratio of medians with its confidence interval; without one if either side has too few values."""
 
     value: float
     low: float | None = None
@@ -43,6 +48,11 @@ class Ratio(msgspec.Struct, frozen=True):
     def is_known(self) -> bool:
         """Whether there is a confidence interval."""
         return self.low is not None
+
+    @property
+    def is_too_wide(self) -> bool:
+        """Whether the confidence interval is so wide that its ends say nothing."""
+        return self.low is not None and self.high is not None and self.high > WIDEST_INTERVAL * self.low
 
     def inverse(self) -> "Ratio":
         if self.low is None or self.high is None:
@@ -61,7 +71,7 @@ def ratio_of_medians(values: Sequence[float], base: Sequence[float]) -> Ratio | 
     if not values or not base or not all(0 < value < math.inf for value in (*values, *base)):
         return None
     ratio = median(values) / median(base)
-    if len(values) < 2 or len(base) < 2:
+    if min(len(values), len(base)) < ENOUGH_REPEATS:
         return Ratio(ratio)
     low, high = _interval([math.log(value) for value in values], [math.log(value) for value in base])
     return Ratio(ratio, min(ratio, low), max(ratio, high))

@@ -1,7 +1,7 @@
 """Effects of each injected fault: time until it was detected, until tasks were restarted, until full speed."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,15 +22,18 @@ Times = np.ndarray[Any, np.dtype[np.float64]]
 
 def recoveries(
     events: Sequence[Event],
-    steps: pl.DataFrame,
+    step_ends: Callable[[], pl.Series],
     requested: Iterable[str],
     task_hosts: Mapping[str, str],
     start_s: float,
 ) -> list[FaultResult]:
-    """One result for each fault in the order they began, then the `requested` ones that never began."""
+    """One result for each fault in the order they began, then the `requested` ones that never began.
+
+    `step_ends` returns the ends of all steps. It is called only if a fault began.
+    """
     begin_events = [event for event in events if event["event"] == "fault"]
     spans = _spans(events, begin_events)
-    ends = np.sort((steps["t_s"] + steps["duration_s"]).filter(steps["kind"] == "step").to_numpy())
+    ends = np.sort(step_ends().to_numpy()) if begin_events else np.empty(0)
     results = [
         _recovery(events, begin_events, spans, ends, number, task_hosts, start_s) for number in range(len(begin_events))
     ]

@@ -1,12 +1,17 @@
 """Groups the repeats of one configuration, and finds the settings in which groups differ."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import PurePath
 from statistics import median
 from typing import Any
 
 import msgspec
 
 from paceline.present.configurations import configuration_name, configuration_names
+from paceline.present.numbers import count
+from paceline.present.thresholds import FEW_UPDATES, SHORT_TRAINING_S
 from paceline.spec.experiment import DEFAULTS
 from paceline.store.result import Result
 
@@ -58,6 +63,16 @@ class Group(msgspec.Struct, frozen=True):
         """The stop rules on loss or accuracy, reached or not."""
         return [rule for rule in self.first.settings.get("stop") or () if rule.startswith(("loss", "accuracy"))]
 
+    @property
+    def too_short(self) -> str:
+        """Why the runs are too short to compare their speed: `trained for 0.04 s`, `made 3 updates`; empty if not."""
+        if not self.ok:
+            return ""
+        seconds, updates = median(run.train_s for run in self.ok), median(run.updates for run in self.ok)
+        if seconds < SHORT_TRAINING_S:
+            return f"trained for {seconds:.2g} s"
+        return f"made {count(round(updates), 'update')}" if updates < FEW_UPDATES else ""
+
     def values(self, read: ReadMetric) -> list[float]:
         """One value per usable run that has the metric."""
         return [value for result in self.ok if (value := read(result)) is not None]
@@ -78,13 +93,19 @@ def group_repeats(results: Sequence[Result], *, by_sweep: bool = False) -> list[
     """`by_sweep` keeps equal runs of different sweeps apart, to compare before and after a change."""
     groups: dict[tuple[object, ...], list[Result]] = {}
     for result in results:
-        groups.setdefault((*_identity(result), sweep_of(result) if by_sweep else ""), []).append(result)
+        groups.setdefault((*_identity(result), sweep_of(result) if by_sweep else None), []).append(result)
     return [Group(tuple(members)) for members in groups.values()]
 
 
-def sweep_of(result: Result) -> str:
-    """A run's id is the name of its sweep and a number."""
-    return result.run.rpartition("-")[0]
+def sweep_of(result: Result) -> tuple[str, str]:
+    """The sweep of a run: its runs directory and its name. A run's id is the name of its sweep and a number."""
+    return str(PurePath(result.dir).parent), re.sub(r"-\d+$", "", result.run)
+
+
+def run_labels(results: Sequence[Result]) -> dict[str, str]:
+    """What each run is called, by its directory: its id, or its directory if another run has the same id."""
+    ids = Counter(run for run, _ in {(result.run, result.dir) for result in results})
+    return {result.dir: result.run if ids[result.run] == 1 else result.dir for result in results}
 
 
 def overlap(results: Sequence[Result]) -> bool:
@@ -107,6 +128,34 @@ def comparable_key(group: Group) -> tuple[str, str]:
     return group.first.workload, group.first.data
 
 
+def ranking_key(group: Group) -> tuple[str, ...]:
+    """Equal for groups that can be ranked: comparable ones with the same stop rules.
+
+    A run that trains longer reaches another loss and another throughput, whichever configuration it has.
+    """
+    return (*comparable_key(group), setting(group.first, "stop"))
+
+
+def different_updates(group: Group, other: Group, name: str, other_name: str) -> str:
+    """How the updates of two groups differ in examples or learning rate; empty if they do not.
+
+    `one update: 100 examples at learning rate 0.1 (ps-async), 300 at 0.1 (ps-sync)`.
+    """
+    if not group.first.batch or _update(group) == _update(other):
+        return ""
+    own = _update_text(group, examples=" examples", learning_rate=" learning rate")
+    return f"one update: {own} ({name}), {_update_text(other)} ({other_name})"
+
+
+def _update(group: Group) -> tuple[int, float | None]:
+    return group.first.examples_per_update, group.first.lr
+
+
+def _update_text(group: Group, examples: str = "", learning_rate: str = "") -> str:
+    count, lr = _update(group)
+    return f"{count:,}{examples}" + ("" if lr is None else f" at{learning_rate} {lr:g}")
+
+
 def setting(result: Result, name: str) -> str:
     """One setting as text; `-` if it is not set."""
     value = setting_value(result, name)
@@ -117,17 +166,22 @@ def setting(result: Result, name: str) -> str:
 
 
 def setting_value(result: Result, name: str) -> Any:
-    if name == SWEEP:
-        return sweep_of(result)
+    if name in _SWEEP_PARTS:
+        return sweep_of(result)[_SWEEP_PARTS.index(name)]
     return getattr(result, name) if name in _FIELDS else result.settings.get(name, DEFAULTS.get(name))
 
 
 def varied(groups: Sequence[Group]) -> list[str]:
-    """The settings in which the groups differ; the sweep only if they differ in nothing else."""
+    """The settings in which the groups differ; the sweep and its directory only if they differ in nothing else."""
     known = dict.fromkeys(name for group in groups for name in _setting_names(group.first))
-    found = [name for name in known if len({setting(group.first, name) for group in groups}) > 1]
-    ambiguous = len({tuple(setting(group.first, name) for name in found) for group in groups}) < len(groups)
-    return [SWEEP, *found] if ambiguous else found
+    found = _differing(groups, known)
+    if len({tuple(setting(group.first, name) for name in found) for group in groups}) == len(groups):
+        return found
+    return [*(_differing(groups, _SWEEP_PARTS) or [SWEEP]), *found]
+
+
+def _differing(groups: Sequence[Group], names: Iterable[str]) -> list[str]:
+    return [name for name in names if len({setting(group.first, name) for group in groups}) > 1]
 
 
 def group_names(groups: Sequence[Group]) -> list[str]:
@@ -147,6 +201,8 @@ def _settings(group: Group, names: Sequence[str]) -> dict[str, str]:
 
 
 SWEEP = "sweep"
+_SWEEP_PARTS = ("runs directory", SWEEP)
+"""What `sweep_of` returns. Together they identify a sweep; they are not settings of a run."""
 _FIELDS = ("workload", "size", "engine", "strategy", "layout", "batch", "seed", "hosts_kind", "data")
 _SETTINGS = DEFAULTS.keys() - {*_FIELDS, "hosts"}
 

@@ -76,10 +76,10 @@ def _families(named: list[Named], kind: Kind) -> list[list[Named]]:
 
 def _load(group: Group, kind: Kind, keep_sweeps_apart: bool) -> tuple[str, ...]:
     """What must be equal, apart from the strategy, for groups to be on one scaling curve."""
-    sweep = sweep_of(group.first) if keep_sweeps_apart else ""
+    sweep = sweep_of(group.first) if keep_sweeps_apart else ()
     if kind == "weak":
-        return (sweep, *identity_except(group, "layout", "strategy"))
-    return (sweep, str(group.first.batch * group.workers), *identity_except(group, "layout", "strategy", "batch"))
+        return (*sweep, *identity_except(group, "layout", "strategy"))
+    return (*sweep, str(group.first.batch * group.workers), *identity_except(group, "layout", "strategy", "batch"))
 
 
 def _scaling(family: list[Named], kind: Kind) -> Scaling:

@@ -5,6 +5,7 @@ controller was killed.
 """
 
 import math
+from collections import Counter
 from typing import Any
 
 import polars as pl
@@ -14,45 +15,75 @@ from paceline.analyze.bottleneck.judge import judge
 from paceline.analyze.bottleneck.remedies import configuration_of
 from paceline.analyze.hosts import background_cores, host_results
 from paceline.analyze.machines import Machines, machines_of
-from paceline.analyze.phases import phases_by_worker, staleness_by_worker
+from paceline.analyze.phases import PhaseSums, StalenessCounts, last_steps_of
 from paceline.analyze.recovery import recoveries
 from paceline.plan.roles import CHIEF
-from paceline.spec.experiment import RunSpec
-from paceline.store.events import EndedEvent, FinishedEvent, IncidentEvent, JoinedEvent, LinkEvent
+from paceline.spec.experiment import IDENTIFYING
+from paceline.spec.fault import not_injected
+from paceline.store.events import (
+    AssignedEvent,
+    EndedEvent,
+    FinishedEvent,
+    IncidentEvent,
+    JoinedEvent,
+    LinkEvent,
+    LinksEvent,
+)
 from paceline.store.header import ResumePoint, RunHeader, spec_fields
-from paceline.store.result import Final, HostResult, Incident, Link, Reached, Result, Verdict, WorkerResult
+from paceline.store.result import (
+    Exchanged,
+    Final,
+    HostResult,
+    Incident,
+    Link,
+    PairLink,
+    Reached,
+    Result,
+    RunExchanged,
+    Verdict,
+    WorkerResult,
+)
 from paceline.store.run import StoredRun
 from paceline.workloads.user_workload import is_user_workload
 
-_SHARED_NETWORK_SCOPE = {
+_SCOPE = {
     "cpu": "the host's tasks",
-    "busiest_core": "the machine's cores, shared by all hosts",
+    "busiest_core": "the cores of the host's machine",
     "memory": "the host's tasks",
-    "network": "the machine's, shared by all hosts",
+    "network": "the host's own interfaces",
     "disk": "the host's tasks",
 }
-"""What the figures of a host cover if it shares the machine's network."""
-_OWN_NETWORK_SCOPE = {**_SHARED_NETWORK_SCOPE, "network": "the host's own interfaces"}
+"""What the figures of a host cover if it is a machine of its own."""
+_SHARED_CORES = {"busiest_core": "the machine's cores, shared by all hosts"}
+_SHARED_NETWORK = {"network": "the machine's, shared by all hosts"}
 # `examples` of a result counts the examples trained on; the setting of that name limits the examples of the data set.
-_SHOWN_ELSEWHERE = {*Result.__struct_fields__, "hosts"} - {"transport", "examples"}
-_SETTINGS = [name for name in RunSpec.__struct_fields__ if name not in _SHOWN_ELSEWHERE]
+# `lr` of a result is the learning rate of an update; the setting of that name is None for that of the workload.
+_SHOWN_ELSEWHERE = {*Result.__struct_fields__, "hosts"} - {"transport", "examples", "lr"}
+_SETTINGS = [name for name in IDENTIFYING if name not in _SHOWN_ELSEWHERE]
 """The options of a run that its result lists under `settings`, because no other field shows them."""
+
+_END_S = pl.col("t_s") + pl.col("duration_s")
+"""The end of a row of the table `steps`."""
 
 
 def summarize(run: StoredRun) -> Result:
     """All fields that the JSON contract promises, computed from the files of the run."""
     training = _Training(run)
-    workers = _workers(run, training.outcomes)
+    sums = _StepSums(run)
+    workers = _workers(run, sums, training.outcomes)
     hosts = _hosts(run, training)
     machines = machines_of(run)
     background = _background_cores(run, training, machines)
     return Result(
         **_identity(run),
         **_outcome(run, training),
-        **_amounts(run, training, workers),
+        **_amounts(run, training, workers, sums.recorded.total()),
         workers=workers,
         hosts=hosts,
+        links=_pair_links(run),
         verdict=_verdict(run, workers, hosts, training),
+        machine_cores=machines.total_cores,
+        versions=_versions(run),
         other_cores_mean=round(machines.total(background), 3),
         other_cores_by_host={host: round(cores, 3) for host, cores in background.items()},
     )
@@ -94,24 +125,24 @@ def _outcome(run: StoredRun, training: "_Training") -> dict[str, Any]:
         "status": status,
         "reason": reason,
         "tainted": any(event.get("taints") for event in run.events),
-        "final": _final(run.steps, chief),
+        "final": _final(run, chief),
         "reached": _reached(chief, training.start_s),
         "incidents": [
             Incident(t_s=event.t_s, what=event.what, task=event.task, host=event.host)
             for event in run.all(IncidentEvent)
         ],
-        "traceback": (run.first("failed") or {}).get("traceback") if is_users_code else None,
+        "traceback": _traceback(run) if is_users_code else None,
         "faults": recoveries(
             run.events,
-            training.steps,
-            requested=map(str, header.spec.fault),
+            training.step_ends,
+            requested=map(str, not_injected(header.spec.fault, header.resumed.faults if header.resumed else ())),
             task_hosts=header.task_hosts,
             start_s=training.start_s,
         ),
     }
 
 
-def _amounts(run: StoredRun, training: "_Training", workers: list[WorkerResult]) -> dict[str, Any]:
+def _amounts(run: StoredRun, training: "_Training", workers: list[WorkerResult], recorded: int) -> dict[str, Any]:
     """The fields that count updates, examples and steps, with their times and rates."""
     header, synchronous = run.header, run.header.strategy.synchronous
     batch = _batch(header)
@@ -119,16 +150,32 @@ def _amounts(run: StoredRun, training: "_Training", workers: list[WorkerResult])
     updates_before = header.resumed.update if header.resumed else 0
     steps = sum(worker.steps for worker in workers)
     steps_before = sum(_steps_before(header).values())
+    gradients = header.strategy.gradients_per_update(len(workers), header.spec.backup)
     return {
+        "examples_per_update": batch * gradients,
+        "lr": header.lr,
+        "exchanged": _run_exchanged(workers, updates - updates_before),
         "updates": updates,
         "examples": steps * batch,
         "train_s": round(training.seconds, 6),
         "total_s": round(_total_s(run), 6),
-        "first_step_s": _first_step_s(training.steps, len(header.worker_hosts)),
+        "first_step_s": _first_step_s(run),
         "updates_per_s": round(training.rate(updates - updates_before, synchronous=synchronous), 4),
         "examples_per_s": round(training.rate(steps - steps_before, synchronous=False) * batch, 3),
-        "traced_steps": len(training.steps.filter(pl.col("traced"))),
+        "traced_steps": training.traced_steps,
+        "unrecorded_steps": _unrecorded_steps(
+            header, training, recorded, steps - steps_before if synchronous else updates - updates_before
+        ),
     }
+
+
+def _unrecorded_steps(header: RunHeader, training: "_Training", recorded: int, made: int) -> int:
+    """How many of the `made` steps, of which a finished training consists, have no record."""
+    # With backup workers, a restarted worker does not know how many of its earlier steps were dropped.
+    is_known = header.trains and header.spec.record and not header.spec.backup
+    if not is_known or training.outcomes.keys() != header.worker_hosts.keys():
+        return 0
+    return max(0, made - recorded)
 
 
 def _batch(header: RunHeader) -> int:
@@ -160,8 +207,8 @@ def _updates(run: StoredRun, training: "_Training") -> int:
     restored = [event for event in run.events if event["event"] == "restored"]
     resumed = run.header.resumed or ResumePoint()
     from_s, from_update = (restored[-1]["t_s"], restored[-1].get("update", 0)) if restored else (0.0, resumed.update)
-    since = training.steps.filter(pl.col("t_s") >= from_s)
-    return max(int(from_update), int(since["update"].max() or 0))  # type: ignore[arg-type]
+    since = _step_rows(run).filter(pl.col("t_s") >= from_s)
+    return max(int(from_update), int(run.collect(since.select(pl.col("update").max())).item() or 0))
 
 
 def _start_s(run: StoredRun, outcomes: dict[str, FinishedEvent]) -> float:
@@ -173,33 +220,49 @@ def _start_s(run: StoredRun, outcomes: dict[str, FinishedEvent]) -> float:
     if go:
         return float(go["t_s"])
     # The events may be lost although the steps are not, as after a full disk.
-    return float(run.steps["t_s"].min() or 0.0) if len(run.steps) else 0.0  # type: ignore[arg-type]
+    return float(run.collect(run.scan_steps().select(pl.col("t_s").min())).item() or 0.0)
+
+
+def _step_rows(run: StoredRun) -> pl.LazyFrame:
+    """A query of the rows of whole steps."""
+    return run.scan_steps().filter(pl.col("kind") == "step")
 
 
 class _Training:
-    """The training of a run: its period on the run's clock, its step records and the events of finished workers."""
+    """The training of a run: its period on the run's clock, its traced steps and the events of finished workers."""
 
     def __init__(self, run: StoredRun) -> None:
+        self._run = run
         self.outcomes = outcomes = _outcomes(run)
-        self.steps = steps = run.steps.filter(pl.col("kind") == "step")
+        sums = run.collect(
+            _step_rows(run).select(
+                end_s=_END_S.max(),
+                workers=pl.col("task").n_unique(),
+                traced_s=pl.col("duration_s").filter(pl.col("traced")).sum(),
+                traced_steps=pl.col("traced").sum(),
+            )
+        ).row(0, named=True)
         # The evaluation that met a stop rule is part of the training: without it the rule would not be known to be met.
         ends = [end for event in outcomes.values() for end in (event.ended_s, event.reached_s) if end]
         self.start_s = _start_s(run, outcomes)
-        if not ends and len(steps):
-            ends = [float((steps["t_s"] + steps["duration_s"]).max() or 0.0)]  # type: ignore[arg-type]
+        if not ends and sums["end_s"] is not None:
+            ends = [sums["end_s"]]
         self.seconds: float = max(0.0, max(ends, default=self.start_s) - self.start_s)
         self.end_s = self.start_s + self.seconds
-        self._workers = max(1, len(outcomes) or steps["task"].n_unique())
-        traced = steps.filter(pl.col("traced"))
-        self._traced_s = float(traced["duration_s"].sum())
-        self._traced_steps = len(traced)
+        self._workers = max(1, len(outcomes) or sums["workers"])
+        self._traced_s: float = sums["traced_s"]
+        self.traced_steps: int = sums["traced_steps"]
+
+    def step_ends(self) -> pl.Series:
+        """The ends of all steps on the run's clock."""
+        return self._run.collect(_step_rows(self._run).select(_END_S)).to_series()
 
     def rate(self, count: int, *, synchronous: bool) -> float:
         """`count` per second without traced steps and their time, because tracing makes steps slower."""
         if self.seconds <= 0:
             return 0.0
         # Workers of a synchronous run trace the same steps, so one traced update is one traced step of each worker.
-        traced = self._traced_steps / self._workers if synchronous else self._traced_steps
+        traced = self.traced_steps / self._workers if synchronous else self.traced_steps
         return max(0.0, count - traced) / max(self.seconds - self._traced_s / self._workers, 1e-9)
 
 
@@ -209,34 +272,69 @@ def _status(run: StoredRun) -> tuple[Any, str | None]:
     return "aborted", "the controller was killed"
 
 
-def _workers(run: StoredRun, outcomes: dict[str, FinishedEvent]) -> list[WorkerResult]:
-    steps = run.steps
-    phases = phases_by_worker(steps, mixed_phase=run.header.strategy.mixed_phase)
-    staleness = staleness_by_worker(steps)
-    # A step that was repeated after a restart counts once.
-    unique_steps = steps.filter(pl.col("kind") == "step").group_by("task").agg(pl.col("step").n_unique())
-    counts = dict(unique_steps.iter_rows())
+class _StepSums:
+    """What is added up over all parts of the table of steps, by worker."""
+
+    def __init__(self, run: StoredRun) -> None:
+        last_steps = run.collect(last_steps_of(run.scan_steps()))
+        phases = PhaseSums(mixed_phase=run.header.strategy.mixed_phase, last_steps=last_steps)
+        staleness = StalenessCounts()
+        self.recorded: Counter[str] = Counter()
+        """The number of steps that have a record and were not undone. A step with two records counts once."""
+        for part in run.step_parts():
+            phases.add(part)
+            staleness.add(part)
+            kept = part.filter((pl.col("kind") == "step") & pl.col("undone").not_())
+            self.recorded.update(dict(kept.group_by("task").agg(pl.col("step").n_unique()).iter_rows()))
+        self.phases = phases.by_worker()
+        self.staleness = staleness.by_worker()
+
+
+def _workers(run: StoredRun, sums: _StepSums, outcomes: dict[str, FinishedEvent]) -> list[WorkerResult]:
     before = _steps_before(run.header)
+    threads = {event.task: event.threads for event in run.all(AssignedEvent)}
     return [
         WorkerResult(
             task=task,
             host=host,
-            steps=outcomes[task].steps if task in outcomes else before[task] + counts.get(task, 0),
-            phases={name: round(seconds, 6) for name, seconds in phases.get(task, {}).items()},
-            staleness=staleness.get(task),
+            steps=outcomes[task].steps if task in outcomes else before[task] + sums.recorded[task],
+            phases={name: round(seconds, 6) for name, seconds in sums.phases.get(task, {}).items()},
+            staleness=sums.staleness.get(task),
+            exchanged=_exchanged(outcomes.get(task)),
             dropped=outcomes[task].dropped if task in outcomes else 0,
             fetched_mb=round(outcomes[task].fetched_bytes / 1e6, 6) if task in outcomes else 0.0,
+            threads=threads.get(task),
         )
         for task, host in run.header.worker_hosts.items()
     ]
+
+
+def _exchanged(finished: FinishedEvent | None) -> Exchanged | None:
+    if finished is None or finished.sent_bytes is None or finished.received_bytes is None:
+        return None
+    return Exchanged(sent_mb=round(finished.sent_bytes / 1e6, 6), received_mb=round(finished.received_bytes / 1e6, 6))
+
+
+def _run_exchanged(workers: list[WorkerResult], updates: int) -> RunExchanged | None:
+    known = [worker.exchanged for worker in workers if worker.exchanged]
+    if not workers or len(known) < len(workers):
+        return None
+    sent, received = sum(one.sent_mb for one in known), sum(one.received_mb for one in known)
+    return RunExchanged(
+        sent_mb=round(sent, 6),
+        received_mb=round(received, 6),
+        sent_mb_per_update=round(sent / max(1, updates), 6),
+        received_mb_per_update=round(received / max(1, updates), 6),
+    )
 
 
 def _hosts(run: StoredRun, training: _Training) -> list[HostResult]:
     tasks: dict[str, list[str]] = {}
     for place in run.header.places:
         tasks.setdefault(place.host, []).append(place.task)
+    cores = _SHARED_CORES if run.header.host_kind.shares_one_machine else {}
     scopes = {
-        event.host: _SHARED_NETWORK_SCOPE if event.network == "machine" else _OWN_NETWORK_SCOPE
+        event.host: _SCOPE | cores | (_SHARED_NETWORK if event.network == "machine" else {})
         for event in run.all(JoinedEvent)
     }
     # The limits are listed in the order of the layout; the places begin with the servers.
@@ -266,6 +364,25 @@ def _link(run: StoredRun, host: str) -> Link | None:
     return Link(tx_mb_s=measured.tx_mb_s, rx_mb_s=measured.rx_mb_s, known_from="measured") if measured else None
 
 
+def _pair_links(run: StoredRun) -> list[PairLink]:
+    """The measured links between hosts."""
+
+    def milliseconds(seconds: float | None) -> float | None:
+        return None if seconds is None else round(seconds * 1e3, 4)
+
+    return [
+        PairLink(
+            sender=link.sender,
+            receiver=link.receiver,
+            mb_s=link.mb_s,
+            rtt_ms=milliseconds(link.rtt_s),
+            rtt_min_ms=milliseconds(link.rtt_min_s),
+        )
+        for event in run.all(LinksEvent)
+        for link in event.pairs
+    ]
+
+
 def _verdict(run: StoredRun, workers: list[WorkerResult], hosts: list[HostResult], training: _Training) -> Verdict:
     machines = machines_of(run)
     facts = collect_facts(
@@ -286,32 +403,46 @@ def _background_cores(run: StoredRun, training: _Training, machines: Machines) -
     return background_cores(run.samples, start_s=training.start_s, end_s=training.end_s, shared=machines.shared)
 
 
+def _versions(run: StoredRun) -> dict[str, str | None]:
+    """Of the controller; Python's version is that of the first host that joined."""
+    python = next((event.versions.get("python") for event in run.all(JoinedEvent)), None)
+    return {**run.header.versions, "python": python}
+
+
 def _total_s(run: StoredRun) -> float:
     """When the last event, step or sample of the run was recorded; a killed run may end with any of them."""
-    last_step = (run.steps["t_s"] + run.steps["duration_s"]).max() or 0.0
+    last_step = run.collect(run.scan_steps().select(_END_S.max())).item() or 0.0
     last_event = run.events[-1]["t_s"] if run.events else 0.0
     return max(float(last_step), float(run.samples["t_s"].max() or 0.0), last_event)  # type: ignore[arg-type]
 
 
-def _first_step_s(steps: pl.DataFrame, workers: int) -> float | None:
+def _first_step_s(run: StoredRun) -> float | None:
     """When the last worker ended its first step, on the run's clock; None if a worker made no step."""
-    firsts = steps.filter(pl.col("step") == pl.col("step").min().over("task"))
-    if not len(firsts) or firsts["task"].n_unique() < workers:
+    first_numbers = run.collect(_step_rows(run).group_by("task").agg(first=pl.col("step").min()))
+    if not len(first_numbers) or len(first_numbers) < len(run.header.worker_hosts):
         return None
-    return round(float((firsts["t_s"] + firsts["duration_s"]).max()), 6)  # type: ignore[arg-type]
+    firsts = _step_rows(run).join(first_numbers.lazy(), on="task").filter(pl.col("step") == pl.col("first"))
+    return round(float(run.collect(firsts.select(_END_S.max())).item()), 6)
 
 
-def _final(steps: pl.DataFrame, chief: FinishedEvent | None) -> Final:
+def _final(run: StoredRun, chief: FinishedEvent | None) -> Final:
     if chief and chief.value is not None:
         return Final(loss=None, accuracy=None, value=chief.value)
     if chief and chief.loss is not None:
         return Final(loss=chief.loss, accuracy=chief.accuracy, auc=chief.auc)
     # A run that was killed has no final evaluation: its last evaluation takes that place.
-    last = steps.filter(pl.col("kind") == "eval").sort("t_s").tail(1)
+    last = run.collect(run.scan_steps().filter(pl.col("kind") == "eval")).sort("t_s").tail(1)
     if len(last):
         accuracy = float(last["accuracy"][0])
         return Final(loss=float(last["loss"][0]), accuracy=None if math.isnan(accuracy) else accuracy)
     return Final(loss=None, accuracy=None)
+
+
+def _traceback(run: StoredRun) -> str | None:
+    """The traceback of the error that ended the run: of a task's own error, not of one that follows from it."""
+    failed = [event for event in run.events if event["event"] == "failed"]
+    cause = next((event for event in failed if event.get("permanent")), failed[0] if failed else {})
+    return cause.get("traceback") or None
 
 
 def _reached(chief: FinishedEvent | None, start_s: float) -> Reached | None:

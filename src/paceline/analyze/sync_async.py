@@ -10,7 +10,7 @@ import msgspec
 
 from paceline.analyze.difference import Difference, difference
 from paceline.analyze.metrics import EXAMPLES_TO_TARGET, TO_TARGET, UPDATES_TO_TARGET
-from paceline.analyze.repeats import Group, Spread, group_names, identity_except, overlap, sweep_of
+from paceline.analyze.repeats import Group, Spread, different_updates, group_names, identity_except, overlap, sweep_of
 from paceline.present import labels
 from paceline.present.faults import was_injected
 from paceline.present.numbers import percent
@@ -29,6 +29,8 @@ class SyncAsyncComparison(msgspec.Struct, frozen=True):
     base_name: str
     costs: tuple[Difference, ...]
     """In seconds, updates and examples to the target; empty unless both reached it."""
+    different_updates: str = ""
+    """How the updates of the two differ in examples or learning rate."""
 
     @property
     def sentence(self) -> str:
@@ -38,7 +40,9 @@ class SyncAsyncComparison(msgspec.Struct, frozen=True):
         *first, last = [_cost_text(cost) for cost in self.costs]
         needed = f"{', '.join(first)} and {last}" if first else last
         target = labels.target(self.group.target)
-        return f"to reach {target}, {self.name} needed {needed} {self._preposition} {self.base_name}{self._caveat}"
+        return f"to reach {target}, {self.name} needed {needed} {self._preposition} {self.base_name}{self._caveat}" + (
+            f"; {self.different_updates}" if self.different_updates else ""
+        )
 
     @property
     def _preposition(self) -> str:
@@ -49,8 +53,8 @@ class SyncAsyncComparison(msgspec.Struct, frozen=True):
         unsure = [cost for cost in self.costs if cost.outcome in ("unclear", "unknown") and not cost.is_close]
         if not unsure:
             return ""
-        if any(cost.outcome == "unknown" for cost in unsure):
-            return " (n=1: significance unknown)"
+        if unknown := [cost for cost in unsure if cost.outcome == "unknown"]:
+            return f" ({unknown[0].sample_size}: significance unknown)"
         units = " and ".join(_UNITS[cost.metric.key] for cost in unsure)
         return f" (difference in {units} not significant)"
 
@@ -90,9 +94,8 @@ def sync_async_comparisons(groups: Sequence[Group], names: Sequence[str] | None 
             for group, name in family:
                 if is_synchronous(base) and not is_synchronous(group):
                     costs = [difference(metric, group, base, name, base_name) for metric in COSTS]
-                    comparisons.append(
-                        SyncAsyncComparison(group, name, base, base_name, tuple(cost for cost in costs if cost))
-                    )
+                    known, unlike = tuple(filter(None, costs)), different_updates(group, base, name, base_name)
+                    comparisons.append(SyncAsyncComparison(group, name, base, base_name, known, unlike))
     return comparisons
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paceline.cli import completion
-from paceline.cli.options import DEFAULT_RUNS, Runs
+from paceline.cli.options import DEFAULT_RUNS, TEXT, Runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,23 +16,31 @@ if TYPE_CHECKING:
 
 def compare(
     run: Annotated[
-        list[str], typer.Argument(help="Runs, or names of sweeps.", autocompletion=completion.runs_and_sweeps)
+        list[str],
+        typer.Argument(metavar="RUN", help="Runs, or names of sweeps.", autocompletion=completion.runs_and_sweeps),
     ],
     base: Annotated[
         str | None,
         typer.Option(
+            metavar=TEXT,
             help="Run or sweep to compare the others with (default: the first configuration).",
             autocompletion=completion.runs_and_sweeps,
         ),
     ] = None,
     fail_if_slower: Annotated[
         str | None,
-        typer.Option(help="Exit with 1 if a configuration is slower than the base by more than this share, e.g. 5%."),
+        typer.Option(
+            metavar=TEXT,
+            help="Exit with 1 if a configuration is slower than the base by more than this share, e.g. 5%.",
+        ),
     ] = None,
     runs: Runs = DEFAULT_RUNS,
     json: Annotated[bool, typer.Option("--json", help="Print the comparison as one JSON object on stdout.")] = False,
 ) -> int:
-    """Compare configurations, each with its repeats, and show which differences are significant."""
+    """Compare runs and show which differences are significant.
+
+    Runs with the same options are the repeats of one configuration.
+    """
     import msgspec
 
     from paceline import units
@@ -63,18 +71,18 @@ def _compare_stored(runs: str, names: list[str], base: str | None) -> "Compariso
     from pathlib import Path
 
     from paceline.analyze.comparison import compare as compare_results
-    from paceline.analyze.load import load_result
-    from paceline.analyze.repeats import overlap
-    from paceline.store.paths import find_runs, runs_of_sweep
+    from paceline.analyze.load import load_readable
+    from paceline.cli.console import print_message
+    from paceline.store.paths import are_several_sweeps, find_runs
 
     directory = Path(runs)
     all_names = [*names, base] if base else names
-    results = [load_result(paths) for paths in find_runs(directory, all_names)]
-    sweeps = {name for name in all_names if name and runs_of_sweep(directory, name)}
+    selected = find_runs(directory, all_names)
+    base_runs = {paths.directory.resolve() for paths in find_runs(directory, [base])} if base else set()
     return compare_results(
-        results,
-        base=[paths.id for paths in find_runs(directory, [base])] if base else (),
-        by_sweep=len(sweeps) > 1 and overlap(results),
+        load_readable(selected, print_message),
+        base=[str(paths.directory) for paths in selected if paths.directory.resolve() in base_runs],
+        by_sweep=are_several_sweeps(directory, all_names, selected),
     )
 
 

@@ -98,6 +98,12 @@ def workloads(incomplete: str) -> list[str]:
     return _listed(incomplete, WORKLOADS)
 
 
+def statuses(incomplete: str) -> list[str]:
+    from paceline.analyze.listing import STATUSES
+
+    return _listed(incomplete, STATUSES)
+
+
 def recipes() -> list[str]:
     """The names of recipes and of reports, and `all`."""
     from paceline.recipes.recipe import recipes as all_recipes

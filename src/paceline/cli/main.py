@@ -4,6 +4,7 @@ Each command is in a file of its own. Exit codes: 0 done, 1 the run failed, 2 re
 interrupted.
 """
 
+import os
 import signal
 import sys
 import traceback
@@ -12,7 +13,8 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli import compare, completion, doctor, ls, report, reproduce, resume, run, show, workloads
+from paceline.cli import compare, completion, doctor, hosts, ls, report, reproduce, resume, rm, run, show, workloads
+from paceline.cli.streams import discard, error_stream, flush_streams, prepare_streams
 from paceline.errors import RunError, UsageError, UserCodeError, one_line, printable
 
 app = typer.Typer(
@@ -28,6 +30,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "run": run.run,
     "resume": resume.resume,
     "ls": ls.ls,
+    "rm": rm.rm,
     "show": show.show,
     "compare": compare.compare,
     "reproduce": reproduce.reproduce,
@@ -37,6 +40,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
+app.add_typer(hosts.app, name="hosts")
 
 
 @app.callback()
@@ -63,13 +67,29 @@ def _options(
 
 def main() -> None:
     """Run the command that the arguments of this process name, and exit with its code."""
-    for stream in (sys.stdout, sys.stderr):
-        # Print a question mark for a character that the terminal's encoding lacks, instead of raising an error.
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-    code = run_command(sys.argv[1:])
+    try:
+        prepare_streams()
+        _check_names(sys.argv[1:])
+        code = run_command(sys.argv[1:])
+    except UsageError as error:
+        code = _refuse(str(error))
+    flush_streams()
     # The command is finished. Ctrl-C during the interpreter's shutdown would only print a traceback.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(code)
+
+
+def _check_names(arguments: list[str]) -> None:
+    """Raise UsageError if the current directory is gone, or if a name cannot be written in the files of a run."""
+    try:
+        directory = os.getcwd()
+    except FileNotFoundError:
+        raise UsageError("the current directory was deleted: change to another directory") from None
+    for what, name in (("the current directory", directory), *(("argument", argument) for argument in arguments)):
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise UsageError(f"{what} '{name}' is not valid UTF-8: rename the file or directory") from None
 
 
 def run_command(arguments: list[str]) -> int:
@@ -77,21 +97,25 @@ def run_command(arguments: list[str]) -> int:
     try:
         code = app(args=completion.prepare(arguments), standalone_mode=False, prog_name="paceline")
     except UserCodeError as error:
-        print(printable(error.traceback), end="", file=sys.stderr)
+        print(printable(error.traceback), end="", file=error_stream())
         return _refuse(str(error))
     except UsageError as error:
         return _refuse(str(error))
     except RunError as error:
-        print(f"paceline: {error}", file=sys.stderr)
+        print(f"paceline: {error}", file=error_stream())
         return 1
     except (KeyboardInterrupt, typer.Abort):
-        print("paceline: interrupted", file=sys.stderr)
+        print("paceline: interrupted", file=error_stream())
         return 130
-    except BrokenPipeError:  # The reader of stdout closed it, as in `paceline ls | head`.
+    except (BrokenPipeError, SystemExit) as error:
+        # The reader of stdout closed it, as in `paceline ls | head`. Typer turns this error into SystemExit.
+        if not isinstance(error.__context__ or error, BrokenPipeError):
+            raise
+        discard(sys.stdout)
         return 0
     except OSError as error:
         line = f"{error.strerror or error}" + (f": {error.filename}" if error.filename else "")
-        print(f"paceline: {one_line(line)}", file=sys.stderr)
+        print(f"paceline: {one_line(line)}", file=error_stream())
         return 1
     except Exception as error:
         # Errors of the command-line parser have this method; its message is for the user.
@@ -104,7 +128,7 @@ def run_command(arguments: list[str]) -> int:
 
 
 def _refuse(line: str) -> int:
-    print(f"paceline: {one_line(line)}", file=sys.stderr)
+    print(f"paceline: {one_line(line)}", file=error_stream())
     return 2
 
 
@@ -115,5 +139,5 @@ def _report_internal_error(error: Exception) -> int:
     with tempfile.NamedTemporaryFile("w", prefix="paceline-error-", suffix=".log", delete=False) as log:
         traceback.print_exception(error, file=log)
     line = one_line(f"{type(error).__name__}: {error}")
-    print(f"paceline: internal error: {line}; please report it with the traceback in {log.name}", file=sys.stderr)
+    print(f"paceline: internal error: {line}; please report it with the traceback in {log.name}", file=error_stream())
     return 1

@@ -11,7 +11,9 @@ from paceline.spec.experiment import OPTIONS
 from paceline.spec.option import Option
 
 DEFAULT_RUNS = OPTIONS["runs"].default
-Runs = Annotated[str, typer.Option("--runs", help=OPTIONS["runs"].help)]
+TEXT, NUMBER = "TEXT", "N"
+"""How help texts show the value of an option."""
+Runs = Annotated[str, typer.Option("--runs", metavar=TEXT, help=OPTIONS["runs"].help)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per run on stdout, a line each.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan without starting a run.")]
 
@@ -49,8 +51,11 @@ def given_fields(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 def _parameter(option: Option, overrides: str) -> inspect.Parameter:
     default = f"Default: {overrides or option.default_text}." if overrides or option.default_text else ""
+    metavar = NUMBER if option.base_type is int else TEXT
     info = typer.Option(
         f"--{option.label}",
+        # A list of values makes a sweep; the values of a repeatable option may contain commas.
+        metavar=f"{metavar},.." if option.axis and not option.repeatable else metavar,
         help=f"{option.help} {default}".strip(),
         autocompletion=_COMPLETIONS.get(option.name),
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paceline.cli import completion
-from paceline.cli.options import DEFAULT_RUNS, DryRun, Runs, given_fields, spec_flags
+from paceline.cli.options import DEFAULT_RUNS, TEXT, DryRun, Runs, given_fields, spec_flags
 
 if TYPE_CHECKING:
     from paceline.recipes.recipe import Recipe
@@ -19,6 +19,7 @@ def reproduce(
     recipe: Annotated[
         list[str] | None,
         typer.Argument(
+            metavar="RECIPE",
             help="Recipes (report1-table4), a report for all of its recipes (report1), or all.",
             autocompletion=completion.recipes,
         ),
@@ -27,14 +28,19 @@ def reproduce(
     full: Annotated[
         bool, typer.Option("--full", help="Use the sizes of the report instead of sizes that take a few minutes.")
     ] = False,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="Any other option, e.g. batch=64,128.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar=TEXT, help="Any other option, e.g. batch=64,128.")
+    ] = None,
     runs: Runs = DEFAULT_RUNS,
-    format_: Annotated[str, typer.Option("--format", help="text or md (Markdown).")] = "text",
+    format_: Annotated[str, typer.Option("--format", metavar=TEXT, help="text or md (Markdown).")] = "text",
     dry_run: DryRun = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per recipe on stdout.")] = False,
     **flags: Any,
 ) -> int:
-    """Reproduce tables and figures of published reports; without a RECIPE, list the recipes."""
+    """Reproduce tables and figures of published reports.
+
+    Without a RECIPE, list the recipes.
+    """
     from paceline.errors import SpecError, unknown
     from paceline.recipes.recipe import find, reports
     from paceline.spec.load import parse_assignments
@@ -97,6 +103,7 @@ def _reproduce(recipe: "Recipe", full: bool, changes: dict[str, Any], json: bool
 
     from paceline.cli.console import output
     from paceline.cli.run import EXIT
+    from paceline.errors import printable
     from paceline.recipes.reproduction import reproduction
     from paceline.terminal.reproduction import markdown, record, view
 
@@ -105,7 +112,7 @@ def _reproduce(recipe: "Recipe", full: bool, changes: dict[str, Any], json: bool
     if json:
         print(encode(record(outcome)).decode(), flush=True)
     elif format_ == "md":
-        print(markdown(outcome), flush=True)
+        print(printable(markdown(outcome)), flush=True)
     else:
         output().print(view(outcome))
     return max(EXIT[result.status] for result in results)
@@ -115,18 +122,22 @@ def _run(experiments: "list[Experiment]") -> "list[Result]":
     """Make the runs that are not stored yet; an experiment that cannot work is refused before the first run starts."""
     from paceline import pipeline
     from paceline.cli.console import messages
+    from paceline.preload import prepared
     from paceline.terminal import live
+    from paceline.terminal.working import working
 
     console, results = messages(), []
-    for experiment in experiments:
-        pipeline.plan(experiment)
-    for experiment in experiments:
-        results += pipeline.run(
-            experiment,
-            view=partial(live.show, console),
-            on_result=lambda *_: None,
-            on_message=lambda line: console.print(line, markup=False),
-        )
-        if results[-1].status == "aborted":
-            break
+    specs = [plan.spec for experiment in experiments for plan in pipeline.plan(experiment)]
+    with prepared(specs):
+        for experiment in experiments:
+            results += pipeline.run(
+                experiment,
+                view=partial(live.show, console),
+                on_result=lambda *_: None,
+                on_message=lambda line: console.print(line, markup=False),
+                show_work=partial(working, console),
+                warn_of_conditions=False,  # The experiments of one recipe differ on purpose.
+            )
+            if results[-1].status == "aborted":
+                break
     return results

@@ -14,14 +14,19 @@ def resume(
     run: Annotated[
         str,
         typer.Argument(
-            help="Id of a run, the first characters of an id, the directory of a run, or `latest`.",
+            metavar="RUN",
+            help="Id of a run, the first characters of an id, the directory of a run, or `latest`: the latest run that "
+            "can be resumed.",
             autocompletion=completion.runs,
         ),
     ],
     runs: Runs = DEFAULT_RUNS,
     json: AsJson = False,
 ) -> int:
-    """Continue a failed or interrupted run from its last checkpoint; the continuation is stored as a new run."""
+    """Continue a run from its last checkpoint.
+
+    The run has failed or was interrupted. The continuation is stored as a new run.
+    """
     from pathlib import Path
 
     from paceline import pipeline
@@ -30,12 +35,19 @@ def resume(
     from paceline.store.result import encode
     from paceline.terminal import live
     from paceline.terminal.details import details
+    from paceline.terminal.working import working
 
     console = messages()
+    if run == "latest":
+        paths = pipeline.latest_resumable(Path(runs))
+        console.print(f"resuming {paths.id}", markup=False, soft_wrap=True)
+    else:
+        paths = find_run(Path(runs), run)
     result = pipeline.resume(
-        find_run(Path(runs), run),
+        paths,
         view=partial(live.show, console),
         on_message=lambda line: console.print(line, markup=False, soft_wrap=True),
+        show_work=partial(working, console),
     )
     if json:
         print(encode(result).decode(), flush=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paceline.cli import completion
-from paceline.cli.options import FLAGS, SET_ONLY, AsJson, DryRun, given_fields, spec_flags
+from paceline.cli.options import FLAGS, NUMBER, SET_ONLY, TEXT, AsJson, DryRun, given_fields, spec_flags
 
 if TYPE_CHECKING:
     from paceline.spec.experiment import Experiment
@@ -23,6 +23,7 @@ def run(
     workload: Annotated[
         str,
         typer.Argument(
+            metavar="WORKLOAD",
             help="A name that `paceline workloads` lists, path/to/file.py, package.module:name, or spec.toml.",
             autocompletion=completion.workloads,
         ),
@@ -30,21 +31,34 @@ def run(
     *,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help=f"Any other option, name=value: {', '.join(SET_ONLY)}. May be given several times."),
+        typer.Option(
+            "--set",
+            metavar=TEXT,
+            help=f"Any other option, name=value: {', '.join(SET_ONLY)}. May be given several times.",
+        ),
     ] = None,
     metrics_port: Annotated[
         int | None,
-        typer.Option(help="Serve live metrics for Prometheus on 127.0.0.1 at this port; 0 is any free port."),
+        typer.Option(
+            metavar=NUMBER, help="Serve live metrics for Prometheus on 127.0.0.1 at this port; 0 is any free port."
+        ),
     ] = None,
     dry_run: DryRun = False,
     json: AsJson = False,
     **flags: Any,
 ) -> int:
-    """Train WORKLOAD on a cluster and measure it. Comma-separated lists make a sweep of all combinations."""
+    """Train WORKLOAD on a cluster and measure it.
+
+    An option that takes a list (N,..) makes a sweep: a run for each value, and for each combination of values.
+    """
+    from paceline.preload import prepared
+    from paceline.spec.sweep import expand
+
     experiment = _read_experiment(workload, flags, set_ or [])
     if dry_run:
         return _show_plan(experiment)
-    results = _run(experiment, json=json, metrics_port=metrics_port)
+    with prepared(expand(experiment)):  # The framework is imported while this process imports the pipeline.
+        results = _run(experiment, json=json, metrics_port=metrics_port)
     if not json:
         _show_results(results)
     return max(EXIT[result.status] for result in results)
@@ -74,6 +88,7 @@ def _run(experiment: "Experiment", *, json: bool, metrics_port: int | None) -> "
     from paceline.metrics.sweep_state import SweepState
     from paceline.store.result import encode
     from paceline.terminal import live
+    from paceline.terminal.working import working
 
     console, sweep = messages(), SweepState()
 
@@ -96,7 +111,7 @@ def _run(experiment: "Experiment", *, json: bool, metrics_port: int | None) -> "
 
             on_message(f"metrics: {stack.enter_context(serving(sweep, metrics_port))}")
             view = pipeline.combine_views(view, sweep.view)
-        return pipeline.run(experiment, view=view, on_result=on_result, on_message=on_message)
+        return pipeline.run(experiment, view, on_result, on_message, show_work=partial(working, console))
 
 
 def _show_results(results: "list[Result]") -> None:
@@ -105,4 +120,5 @@ def _show_results(results: "list[Result]") -> None:
     from paceline.terminal.compare import comparison_view
     from paceline.terminal.details import details
 
-    output().print(details(results[0]) if len(results) == 1 else comparison_view(compare(results)))
+    view = details(results[0]) if len(results) == 1 else comparison_view(compare(results))
+    output().print(view, crop=False)

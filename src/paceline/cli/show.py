@@ -12,6 +12,7 @@ def show(
     run: Annotated[
         str,
         typer.Argument(
+            metavar="RUN",
             help="Id of a run, the first characters of an id, the directory of a run, or `latest`.",
             autocompletion=completion.runs,
         ),
@@ -19,7 +20,10 @@ def show(
     runs: Runs = DEFAULT_RUNS,
     json: AsJson = False,
 ) -> int:
-    """Show one run: time, throughput, quality, phases of each worker, load of each host, and the bottleneck."""
+    """Show the result of one run, with its bottleneck.
+
+    It has time, throughput and quality, the phases of each worker, the load of each host, and the bottleneck.
+    """
     from pathlib import Path
 
     from paceline.analyze.load import load_result
@@ -32,5 +36,5 @@ def show(
     if json:
         print(encode(result).decode())
     else:
-        output().print(details(result))
+        output().print(details(result), crop=False)
     return 0

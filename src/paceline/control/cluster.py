@@ -4,6 +4,7 @@ import queue
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,11 +13,19 @@ from msgspec.structs import replace
 
 from paceline.hosts.base import AgentPipes, Host
 from paceline.messages import FrameError, FromAgent, Ping, Pong, Receiver, Sender, Setup, ToAgent
+from paceline.messages.framing import skip_to_start_marker
 
+_STARTS_AT_ONCE = 8
+"""Agents that are started at the same time: a remote host takes a while to answer."""
 _CLOCK_PINGS = 40
 _PING_TIMEOUT_S = 5.0
-_LIVENESS_PING = -1
-"""Sequence number of a ping that only checks whether the agent answers."""
+_LIVENESS_PINGS = 1_000_000
+"""Sequence numbers from here on belong to pings during the run, whose answers nobody waits for."""
+_MAX_UNANSWERED = 60
+
+
+_LOG_END_BYTES = 16 * 1024
+"""How much of the end of an agent's log is read to find its last line."""
 
 
 class Received(msgspec.Struct, frozen=True):
@@ -34,10 +43,17 @@ class AgentClosed(msgspec.Struct, frozen=True):
 
 
 class Clock(msgspec.Struct, frozen=True):
-    """Controller's clock = host's clock + offset, within ± uncertainty."""
+    """Controller's clock = host's clock + offset, within ± uncertainty, when the host's clock was `host_ns`."""
 
     offset_ns: int
     uncertainty_ns: int
+    host_ns: int
+
+    @classmethod
+    def of_ping(cls, sent_ns: int, answered_ns: int, received_ns: int) -> "Clock":
+        """The answer was sent at some moment between the two readings of the controller's clock."""
+        half_round_trip_ns = (received_ns - sent_ns) // 2
+        return cls(sent_ns + half_round_trip_ns - answered_ns, half_round_trip_ns, answered_ns)
 
 
 class AgentConnection:
@@ -51,6 +67,11 @@ class AgentConnection:
         self._inbox = inbox
         self.received = 0
         """Number of messages so far, of any type."""
+        self._sent_ns: dict[int, int] = {}
+        """When each ping during the run was sent that has not been answered yet, by sequence number."""
+        self._next_ping = _LIVENESS_PINGS
+        self._clock: Clock | None = None
+        """The best measurement since the last `take_clock`."""
         self._pongs: queue.Queue[tuple[Pong, int] | None] = queue.Queue()
         self._thread = threading.Thread(target=self._listen, name=f"listen-{host.name}", daemon=True)
         self._thread.start()
@@ -60,7 +81,16 @@ class AgentConnection:
             self._sender.send(message)
 
     def ping(self) -> None:
-        self.send(Ping(_LIVENESS_PING))
+        """Send a ping without waiting for its answer. The answer shows that the agent lives, and measures its clock."""
+        sequence, self._next_ping = self._next_ping, self._next_ping + 1
+        self._sent_ns[sequence] = time.monotonic_ns()
+        self._sent_ns.pop(sequence - _MAX_UNANSWERED, None)
+        self.send(Ping(sequence))
+
+    def take_clock(self) -> Clock | None:
+        """The most precise clock measurement by the pings since the last call; None if none was answered."""
+        clock, self._clock = self._clock, None
+        return clock
 
     def measure_clock(self) -> Clock | None:
         """Clock offset by the ping with the shortest round trip; None if the agent answers no ping in time."""
@@ -74,10 +104,8 @@ class AgentConnection:
                 return best
             if answer is None:
                 return None
-            pong, received = answer
-            half_round_trip_ns = (received - sent_ns) // 2
-            if best is None or half_round_trip_ns < best.uncertainty_ns:
-                best = Clock(offset_ns=sent_ns + half_round_trip_ns - pong.t_ns, uncertainty_ns=half_round_trip_ns)
+            pong, received_ns = answer
+            best = _more_precise(best, Clock.of_ping(sent_ns, pong.t_ns, received_ns))
         return best
 
     def kill(self) -> None:
@@ -95,35 +123,53 @@ class AgentConnection:
         self._thread.join(timeout_s)
         self._pipes.stdout.close()
 
+    def _pong(self, pong: Pong, received_ns: int) -> None:
+        if pong.sequence < _LIVENESS_PINGS:
+            self._pongs.put((pong, received_ns))
+        elif (sent_ns := self._sent_ns.pop(pong.sequence, None)) is not None:
+            self._clock = _more_precise(self._clock, Clock.of_ping(sent_ns, pong.t_ns, received_ns))
+
     def _listen(self) -> None:
         detail = "its pipe was closed"
         try:
+            skip_to_start_marker(self._pipes.stdout)
             while (message := self._receiver.receive()) is not None:
                 self.received += 1
                 if isinstance(message, Pong):
-                    if message.sequence == _LIVENESS_PING:
-                        continue
-                    self._pongs.put((message, time.monotonic_ns()))
+                    self._pong(message, time.monotonic_ns())
                 else:
                     self._inbox.put(Received(self.host, message))
         except (FrameError, OSError, ValueError) as error:
             detail = str(error)
         self._pongs.put(None)
         # The last line of its log, if there is one, explains more than a closed pipe.
-        with suppress(OSError, IndexError):
-            detail = self._log.read_text(errors="replace").strip().splitlines()[-1][:300]
+        with suppress(OSError, IndexError), self._log.open("rb") as log:
+            log.seek(max(0, self._log.stat().st_size - _LOG_END_BYTES))
+            detail = log.read().decode(errors="replace").strip().splitlines()[-1][:300]
         self._inbox.put(AgentClosed(self.host, detail))
 
 
+def _more_precise(one: Clock | None, other: Clock) -> Clock:
+    return other if one is None or other.uncertainty_ns < one.uncertainty_ns else one
+
+
 class Cluster:
-    def __init__(self, hosts: Sequence[Host], logs: Path, spool: Path, setup: Setup) -> None:
-        """Start an agent on each host. `setup` is sent_ns to each, with a folder of its own below `spool`."""
+    def __init__(self, hosts: Sequence[Host], logs: Path, spool: Path | None, setup: Setup) -> None:
+        """Start an agent on each host. `setup` is sent to each, with a folder of its own below `spool`.
+
+        `spool` is None if the hosts do not share a file system with this machine.
+        """
         self.inbox: queue.Queue[Received | AgentClosed] = queue.Queue()
         self._agents: dict[str, AgentConnection] = {}
+
+        def start(host: Host) -> None:
+            agent = AgentConnection(host, logs / f"agent-{host.name}.log", self.inbox)
+            self._agents[host.name] = agent
+            agent.send(replace(setup, spool=str(spool / host.name) if spool else ""))
+
         try:
-            for host in hosts:
-                self._agents[host.name] = AgentConnection(host, logs / f"agent-{host.name}.log", self.inbox)
-                self._agents[host.name].send(replace(setup, spool=str(spool / host.name)))
+            with ThreadPoolExecutor(_STARTS_AT_ONCE) as pool:
+                list(pool.map(start, hosts))
         except BaseException:
             self.close()
             raise
@@ -153,6 +199,9 @@ class Cluster:
 
     def measure_clock(self, host: str) -> Clock | None:
         return self._agents[host].measure_clock()
+
+    def take_clock(self, host: str) -> Clock | None:
+        return self._agents[host].take_clock()
 
     def close(self, timeout_s: float = 5.0) -> None:
         """Close every agent's stdin, which ends it and all its tasks."""

@@ -31,6 +31,13 @@ class AgentLost(msgspec.Struct, frozen=True):
     detail: str
 
 
+class HostFailed(msgspec.Struct, frozen=True):
+    """A host cannot do its part of the run, though its agent answers. `line` says why."""
+
+    host: str
+    line: str
+
+
 class TaskBound(msgspec.Struct, frozen=True):
     task: str
     addresses: dict[str, str]
@@ -48,6 +55,8 @@ class TaskFinished(msgspec.Struct, frozen=True):
 class TaskFailed(msgspec.Struct, frozen=True):
     task: str
     user_line: str
+    permanent: bool = False
+    """Whether another attempt would fail in the same way, as with an error in the user's code."""
 
 
 class TaskDisconnected(msgspec.Struct, frozen=True):
@@ -81,6 +90,12 @@ class Interrupted(msgspec.Struct, frozen=True):
     """The user pressed Ctrl-C."""
 
 
+class TimeLimitReached(msgspec.Struct, frozen=True):
+    """The training took as long as the run may take. `detail` is the line for the user."""
+
+    detail: str
+
+
 class Tick(msgspec.Struct, frozen=True):
     """Time passed: deadlines are checked."""
 
@@ -88,6 +103,7 @@ class Tick(msgspec.Struct, frozen=True):
 Event = (
     AgentJoined
     | AgentLost
+    | HostFailed
     | TaskBound
     | TaskReady
     | TaskFinished
@@ -97,6 +113,7 @@ Event = (
     | TaskStuck
     | StoreLost
     | Interrupted
+    | TimeLimitReached
     | Tick
 )
 

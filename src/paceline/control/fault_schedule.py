@@ -5,14 +5,14 @@ the difference to the current state, so faults may overlap and end in any order.
 """
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 
 import msgspec
 
 from paceline.hosts.base import Condition
 from paceline.plan.place import RunPlan
-from paceline.spec.fault import Fault
+from paceline.spec.fault import Fault, not_injected
 
 
 class FaultBegan(msgspec.Struct, frozen=True):
@@ -54,9 +54,11 @@ class FaultSchedule:
         self._conditions = dict(normal)
 
     @classmethod
-    def of(cls, plan: RunPlan) -> "FaultSchedule":
+    def of(cls, plan: RunPlan, injected_before: Iterable[str] = ()) -> "FaultSchedule":
+        """The faults of a run, without those that were injected in the runs that it continues."""
         normal = {limits.host: Condition(link_bits_s=limits.link_bits_s, cpus=limits.cpus) for limits in plan.limits}
-        return cls(plan.spec.fault, {place.task: place.host for place in plan.places}, normal)
+        faults = not_injected(plan.spec.fault, injected_before)
+        return cls(faults, {place.task: place.host for place in plan.places}, normal)
 
     def due(self, update: int, seconds: float) -> list[Action]:
         """Actions that are due after `update` updates and `seconds` seconds of training."""

@@ -1,21 +1,48 @@
-"""Counts Ctrl-C presses for the control loop to poll, instead of raising KeyboardInterrupt at an arbitrary line."""
+"""Counts requests to end the run for the control loop to poll, instead of raising KeyboardInterrupt at any line."""
 
+import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
+
+_HANG_UP = getattr(signal, "SIGHUP", None)
+"""The signal that a process gets when its terminal is closed; None on a system without it."""
+_STANDARD_STREAMS = (0, 1, 2)
 
 
 class Interrupts:
-    """Number of SIGINT and SIGTERM signals received, and how many of them the control loop has handled."""
+    """Number of requests to end the run, and how many of them the control loop has handled."""
 
     def __init__(self) -> None:
         self.received = 0
         self._handled = 0
+        self._hung_up = False
+        self._raises = False
 
     def count(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
         self.received += 1
+        if self._raises:
+            raise KeyboardInterrupt
+
+    @contextmanager
+    def raised(self) -> Iterator[None]:
+        """Raise KeyboardInterrupt in the context, for work that polls nothing, such as waiting for hosts."""
+        if self.received:
+            raise KeyboardInterrupt
+        self._raises = True
+        try:
+            yield
+        finally:
+            self._raises = False
+
+    def hang_up(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
+        """Count a closed terminal once: the shell and the kernel may both send the signal, but a second request would
+        end the run at once, without a checkpoint."""
+        if not self._hung_up:
+            self._hung_up = True
+            self.count()
 
     def take_new(self) -> int:
         """The number of signals since the last call."""
@@ -25,7 +52,7 @@ class Interrupts:
 
 @contextmanager
 def count_interrupts() -> Iterator[Interrupts]:
-    """Count SIGINT and SIGTERM inside the context.
+    """Count SIGINT, SIGTERM and the loss of the terminal inside the context.
 
     Python delivers signals only to the main thread: in another thread the count stays 0.
     """
@@ -33,11 +60,34 @@ def count_interrupts() -> Iterator[Interrupts]:
     if threading.current_thread() is not threading.main_thread():
         yield interrupts
         return
-    previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    for number in previous:
-        signal.signal(number, interrupts.count)
+    handlers: dict[int, Callable[[int, FrameType | None], None]] = {
+        signal.SIGINT: interrupts.count,
+        signal.SIGTERM: interrupts.count,
+    }
+    # A run under nohup, which ignores SIGHUP, goes on without its terminal.
+    if _HANG_UP is not None and signal.getsignal(_HANG_UP) is not signal.SIG_IGN:
+        terminals = [stream for stream in _STANDARD_STREAMS if os.isatty(stream)]
+
+        def hang_up(number: int, frame: FrameType | None) -> None:
+            interrupts.hang_up(number, frame)
+            _replace_lost_terminals(terminals)
+
+        handlers[_HANG_UP] = hang_up
+    previous = {number: signal.getsignal(number) for number in handlers}
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
     try:
         yield interrupts
     finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
+        for number, earlier in previous.items():
+            signal.signal(number, earlier)
+
+
+def _replace_lost_terminals(streams: list[int]) -> None:
+    """Connect streams whose terminal is gone to the null device: otherwise the next progress line fails with EIO."""
+    with suppress(OSError):
+        null = os.open(os.devnull, os.O_RDWR)
+        for stream in streams:
+            if not os.isatty(stream):
+                os.dup2(null, stream)
+        os.close(null)

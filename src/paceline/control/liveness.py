@@ -55,6 +55,15 @@ class LivenessMonitor:
         """Tasks that exited or disconnected before they finished. Until they rejoin, others may wait for them."""
         self._stack_request: _StackRequest | None = None
 
+    @property
+    def first_step_s(self) -> float:
+        """How long the first step of a worker may take."""
+        return self._watchdog.first_step_s
+
+    @first_step_s.setter
+    def first_step_s(self, seconds: float) -> None:
+        self._watchdog.first_step_s = seconds
+
     def joined(self, host: str) -> None:
         self._leases[host], self._received[host] = Lease(), self._cluster.received(host)
 

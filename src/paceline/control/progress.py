@@ -5,6 +5,9 @@ import math
 from paceline.control.run_state import RunState
 from paceline.spec.stop import StopRule
 
+_RATE_VALUES = 20
+"""Values of `RunState.throughput` from which the remaining time is estimated: the last 20 s."""
+
 
 def progress(state: RunState) -> dict[str, float]:
     """Progress from 0 to 1 by rule. The rule that is first at 1 ends the run."""
@@ -24,4 +27,30 @@ def _share(rule: StopRule, state: RunState) -> float:
             share = 1.0 if loss <= rule.value else rule.value / loss
         case "accuracy":
             share = accuracy / rule.value
+        case "plateau":
+            share = state.improvement[str(rule)].evaluations_since / rule.value
     return min(1.0, share) if share >= 0 else 0.0  # A NaN loss counts as no progress.
+
+
+def time_left_s(state: RunState) -> float | None:
+    """Seconds until the first of the rules is met that allow an estimate (steps, epochs, seconds); None without one."""
+    estimates = [_time_left_s(rule, state) for rule in state.plan.spec.stop]
+    return min((seconds for seconds in estimates if seconds is not None), default=None)
+
+
+def _time_left_s(rule: StopRule, state: RunState) -> float | None:
+    match rule.kind:
+        case "steps":
+            return _time_to_update_s(rule.value, state)
+        case "epochs":
+            return _time_to_update_s(rule.value * state.plan.updates_per_epoch, state)
+        case "seconds":
+            return max(0.0, rule.value - state.elapsed_s)
+        case _:
+            return None
+
+
+def _time_to_update_s(update: float, state: RunState) -> float | None:
+    recent = state.throughput[-_RATE_VALUES:]
+    rate = sum(recent) / len(recent) if recent else state.updates_per_s
+    return max(0.0, update - state.update) / rate if rate > 0 else None

@@ -6,37 +6,48 @@ The supervisor decides; the loop here turns messages into events and carries out
 import secrets
 import signal
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from paceline import messages
 from paceline.control import events as events
+from paceline.control.clocks import HostClocks
 from paceline.control.cluster import AgentClosed, Cluster, Received
 from paceline.control.fault_schedule import Action, FaultBegan, FaultEnded, FaultSchedule, SendSignal, SetCondition
+from paceline.control.file_sender import FileSender
+from paceline.control.host_check import explain_start_failure, reason_to_refuse
 from paceline.control.ingest import Ingest
 from paceline.control.interrupts import Interrupts
-from paceline.control.link_capacity import capacities
+from paceline.control.links import prepare_links
 from paceline.control.liveness import AGENT_LEASE_S, LivenessMonitor
-from paceline.control.resume_point import last_checkpoint, steps_so_far, steps_until
+from paceline.control.resume_point import damaged_checkpoint, last_checkpoint, steps_so_far, steps_until
 from paceline.control.run_state import RunState
-from paceline.control.supervisor import STARTUP_DEADLINE_S, Supervisor
+from paceline.control.startup_deadline import slowness, startup_deadline_s
+from paceline.control.supervisor import Supervisor
+from paceline.control.unreached_targets import plateau_incident, time_limit_exceeded
 from paceline.control.validate_message import invalid_reason
 from paceline.data.dataset import PreparedData
 from paceline.engines.registry import engines
+from paceline.files.reference import FileRef, reference, references
 from paceline.hosts.base import Host, HostProvider, HostRequest
 from paceline.plan.place import RunPlan
 from paceline.plan.roles import CHIEF
+from paceline.preload import preload_of
 from paceline.spec.fault import HOST_FAULTS
 from paceline.spec.interval import Interval
 from paceline.store.header import ResumePoint
-from paceline.store.journal import ClockOffset, TaskAdded
+from paceline.store.journal import Restored, TaskAdded
 from paceline.store.writer import RunWriter
 from paceline.train.context import Job, Outcome
 from paceline.workloads.registry import workload
-from paceline.workloads.user_workload import absolute
+from paceline.workloads.user_workload import code_files
 
 _POLL_EVERY_S = 0.1
+_NO_HOSTS_YET = "interrupted before its hosts were there"
 StateListener = Callable[[RunState], None]
 """A live view: called about ten times a second with the state of the run."""
 
@@ -73,6 +84,7 @@ def host_requests(plan: RunPlan) -> list[HostRequest]:
             latency_s=limits.latency_s,
             cpus=limits.cpus,
             faults=frozenset(fault.kind for fault in plan.spec.fault if fault.host == limits.host) & HOST_FAULTS,
+            preload=preload_of(plan.spec.engine),
         )
         for limits in plan.limits
     ]
@@ -89,13 +101,23 @@ def execute(
 ) -> events.End:
     """Execute the run. However it ends, no process is left and its end is stored as an event."""
     token = f"{writer.paths.id[-12:]}-{secrets.token_hex(3)}".strip("-")
-    with provider.open(token, host_requests(plan)) as hosts:
-        if plan.has_links:
-            for host, link in capacities(plan, hosts, writer.paths.runs, writer.paths.spool / "links").items():
-                writer.event("link", host=host, **msgspec.to_builtins(link))
+    with ExitStack() as stack:
+        try:
+            with interrupts.raised():
+                hosts = stack.enter_context(provider.open(token, host_requests(plan)))
+        except KeyboardInterrupt:
+            writer.event("ended", status="aborted", reason=_NO_HOSTS_YET)
+            return events.End("aborted", _NO_HOSTS_YET)
+        links = prepare_links(plan, hosts, writer.paths.runs, writer.paths.spool / "links")
+        for host, capacity in links.capacities.items():
+            writer.event("link", host=host, **msgspec.to_builtins(capacity))
+        if links.pairs:
+            writer.event("links", **msgspec.to_builtins(links))
         sample_hz = plan.spec.sample_hz if plan.spec.record else 0
-        setup = messages.Setup("", sample_hz, AGENT_LEASE_S, engines()[plan.spec.engine].distributions)
-        cluster = Cluster(hosts, writer.paths.logs, writer.paths.spool.absolute(), setup)
+        distributions = {plan.spec.engine: engines()[plan.spec.engine].distributions}
+        setup = messages.Setup("", sample_hz, AGENT_LEASE_S, distributions, hash_code=not plan.shares_filesystem)
+        spool = writer.paths.spool.absolute() if plan.shares_filesystem else None
+        cluster = Cluster(hosts, writer.paths.logs, spool, setup)
         controller = RunController(plan, data, writer, cluster, hosts, start)
         try:
             end = controller.run(interrupts, listener)
@@ -121,22 +143,24 @@ class RunController:
         self._plan, self._data, self._writer, self._cluster = plan, data, writer, cluster
         self._address = {host.name: host.address for host in hosts}
         self._hosts = {host.name: host for host in hosts}
-        self._faults = FaultSchedule.of(plan)
+        self._faults = FaultSchedule.of(plan, start.faults)
         self._task_hosts = {place.task: place.host for place in plan.places}
-        self._clock_offset: dict[str, int] = {}
+        self._clocks = HostClocks(cluster, writer)
+        self._files = FileSender(cluster)
+        self._data_files = references(data.paths)
+        self._code_files = tuple(reference(path, name) for name, path in code_files(plan.spec.workload))
         self._cores: dict[str, int] = {}
         """Of each host that has joined."""
         self._ingest = Ingest(writer, RunState(writer.paths.id, plan))
-        # A host with a fraction of a core takes that much longer to load a framework.
-        slowness = 1 / min(1.0, *(limits.cpus or 1.0 for limits in plan.limits))
-        startup_s = STARTUP_DEADLINE_S * slowness
+        startup_s = startup_deadline_s(plan, self._cores)
         self._policy = restart_policy(plan)
         self._supervisor = Supervisor(plan.layout.hosts, plan.places, writer.now_s(), startup_s, self._policy)
-        self._liveness = LivenessMonitor(plan, cluster, writer, startup_s, slowness)
+        self._liveness = LivenessMonitor(plan, cluster, writer, startup_s, slowness(plan))
         self._start = self._initial_start = start
         self._engine = engines()[plan.spec.engine]
         self._secrets = self._engine.new_secrets()
         self._end: events.End | None = None
+        self._plateau_recorded = False
 
     def run(self, interrupts: Interrupts, listener: StateListener) -> events.End:
         poll_s = 0.0
@@ -163,8 +187,20 @@ class RunController:
         for event in self._liveness.check(self._writer.now_s()):
             self._decide(event)
         if (state := self._ingest.state).stage == "training":
-            self._apply_faults(self._faults.due(state.update, state.elapsed_s))
+            self._apply_faults(self._faults.due(state.update, self._initial_start.trained_s + state.elapsed_s))
+            self._check_targets(state)
+        self._clocks.measure_again(self._writer.now_s())
         self._decide(events.Tick())
+        state.tick()
+        state.waiting_for = self._supervisor.waiting_for
+
+    def _check_targets(self, state: RunState) -> None:
+        """Record once that the run may not reach its target, and end a run that takes too long."""
+        if not self._plateau_recorded and (incident := plateau_incident(state)):
+            self._plateau_recorded = True
+            self._carry_out(events.RecordIncident(incident))
+        if detail := time_limit_exceeded(state):
+            self._decide(events.TimeLimitReached(detail))
 
     def drain(self) -> None:
         """Store the last records and logs that agents sent while they were closing."""
@@ -175,7 +211,7 @@ class RunController:
     def _handle(self, received: Received | AgentClosed) -> None:
         if isinstance(received, AgentClosed):
             self._liveness.lost(received.host)
-            self._decide(events.AgentLost(received.host, received.detail))
+            self._decide(events.AgentLost(received.host, explain_start_failure(received.detail, self._plan.spec.hosts)))
             return
         if why := invalid_reason(received.host, received.message, self._task_hosts):
             self._decide(events.AgentLost(received.host, why))
@@ -185,6 +221,7 @@ class RunController:
                 self._liveness.recorded(message.task, self._ingest.records(message))
             case messages.Busy() as message:
                 self._liveness.busy(message)
+                self._ingest.state.busy(message.task, message.activity)
             case messages.Stacks() as message:
                 self._liveness.stacks(message)
             case messages.Samples() as message:
@@ -193,11 +230,16 @@ class RunController:
                 self._ingest.log(message)
             case messages.Hello() as message:
                 self._join(received.host, message)
+            case messages.NeedFiles(sha256):
+                self._files.requested(received.host, sha256)
+            case messages.FilesFailed(line):
+                self._decide(events.HostFailed(received.host, line))
             case messages.TaskStarted(task, pid):
                 self._writer.event("started", task=task, host=received.host, pid=pid)
             case messages.TaskExited(task, code, _, oom):
                 self._writer.event("exited", task=task, host=received.host, code=code, oom=oom)
                 self._liveness.exited(task)
+                self._ingest.state.exited(task)
                 self._decide(events.TaskExited(task, code, oom))
             case messages.TaskMessage(task, message):
                 self._handle_task(task, message)
@@ -206,6 +248,8 @@ class RunController:
         match message:
             case messages.Bound(addresses):
                 self._decide(events.TaskBound(task, addresses))
+            case messages.ThreadsChosen(threads):
+                self._writer.event("assigned", task=task, threads=threads, chosen_by="measurement")
             case messages.Ready():
                 self._writer.event("ready", task=task)
                 self._decide(events.TaskReady(task))
@@ -213,10 +257,15 @@ class RunController:
                 outcome = msgspec.msgpack.decode(raw, type=Outcome)
                 self._writer.event("finished", task=task, **self._on_run_clock(task, outcome))
                 self._liveness.done(task)
+                self._ingest.state.finished(task)
                 self._decide(events.TaskFinished(task, outcome))
-            case messages.Failed(line, traceback):
-                self._writer.event("failed", task=task, line=line, traceback=traceback)
-                self._decide(events.TaskFailed(task, line))
+            case messages.Failed():
+                # Shortened by the task already, unless something is wrong on its host.
+                error = message.shortened()
+                self._writer.event(
+                    "failed", task=task, line=error.user_line, traceback=error.traceback, permanent=error.permanent
+                )
+                self._decide(events.TaskFailed(task, error.user_line, error.permanent))
             case messages.Disconnected(line):
                 self._decide(events.TaskDisconnected(task, line))
             case messages.Attached() as message:
@@ -225,13 +274,14 @@ class RunController:
     def _join(self, host: str, hello: messages.Hello) -> None:
         if self._supervisor.ended:
             return
-        clock = self._cluster.measure_clock(host)
+        if refusal := reason_to_refuse(hello, self._plan.spec.engine, self._engine, self._plan.spec.hosts):
+            self._decide(events.HostFailed(host, refusal))
+            return
+        clock = self._clocks.measure(host)
         if clock is None:
             self._decide(events.AgentLost(host, "no answer to pings"))
             return
         self._cores[host] = hello.cores
-        self._clock_offset[host] = clock.offset_ns - self._writer.clock_zero_ns
-        self._writer.add(ClockOffset(host, self._clock_offset[host], clock.uncertainty_ns))
         self._writer.event(
             "joined",
             host=host,
@@ -239,12 +289,14 @@ class RunController:
             cores=hello.cores,
             memory_bytes=hello.memory_bytes,
             network=hello.network,
-            versions={"python": hello.python, "paceline": hello.paceline, self._plan.spec.engine: hello.engine},
+            machine=hello.machine,
+            versions={"python": hello.python, "paceline": hello.paceline, **hello.engines},
             free_disk_bytes=hello.free_disk_bytes,
             clock_offset_ns=clock.offset_ns,
             clock_uncertainty_ns=clock.uncertainty_ns,
         )
         self._liveness.joined(host)
+        self._supervisor.startup_s = self._liveness.first_step_s = startup_deadline_s(self._plan, self._cores)
         self._decide(events.AgentJoined(host))
 
     def _decide(self, event: events.Event) -> None:
@@ -263,6 +315,7 @@ class RunController:
                 self._liveness.opened(tasks)
                 if attempt:
                     self._writer.event("back", tasks=tasks)
+                    self._ingest.state.begin(tasks)
                 else:
                     self._writer.event("go")
                     self._ingest.state.open()
@@ -276,7 +329,7 @@ class RunController:
                     self._cluster.send(self._task_hosts[task], messages.Signal(task, signal.SIGKILL))
             case events.RecordIncident(what, task, host):
                 self._writer.event("incident", what=what, task=task, host=host)
-                self._ingest.state.incidents += 1
+                self._ingest.state.add_incident(what, task or host)
             case events.End():
                 self._end = instruction
                 self._ingest.state.end(instruction.status)
@@ -284,8 +337,10 @@ class RunController:
     def _start_tasks(self, order: events.StartTasks) -> None:
         if order.attempt:
             self._writer.event("restarting", tasks=order.tasks, attempt=order.attempt, whole=order.all_tasks)
+            self._ingest.state.restarting(order.tasks)
         if order.attempt and order.all_tasks:
             self._restore_checkpoint()
+        self._send_files({self._task_hosts[task] for task in order.tasks})
         for task in order.tasks:
             job = self._job(task, rejoins=not order.all_tasks)
             if not order.attempt:
@@ -297,16 +352,28 @@ class RunController:
                 continue
             self._cluster.send(self._task_hosts[task], messages.StartTask(task, raw, dict(self._engine.environment)))
 
+    def _send_files(self, hosts: set[str]) -> None:
+        """Make sure that these hosts have the files that their tasks need."""
+        for host in sorted(hosts):
+            self._files.ensure(host, self._data_files, keep=True)
+            self._files.ensure(host, (*self._code_files, *self._restored_file()), keep=False)
+
+    def _restored_file(self) -> tuple[FileRef, ...]:
+        """The checkpoint from which the tasks start; empty if they start from the initial values."""
+        return (reference(Path(self._start.checkpoint)),) if self._start.checkpoint else ()
+
     def _restore_checkpoint(self) -> None:
         """Set the point from which all tasks will continue: the last checkpoint, or where the run started."""
         state, found = self._ingest.state, last_checkpoint(self._writer.paths)
+        for line in found.damaged:
+            self._carry_out(events.RecordIncident(damaged_checkpoint(line)))
         # Without a checkpoint in this run, start where this run started: perhaps a checkpoint of the run it continues.
         self._start = self._initial_start
-        if found:
-            path, update = found
-            steps = steps_until(steps_so_far(self._writer.paths), update, self._initial_start.steps)
-            self._start = ResumePoint(checkpoint=str(path.absolute()), update=update, steps=steps)
+        if found.path:
+            steps = steps_until(steps_so_far(self._writer.paths), found.update, self._initial_start.steps)
+            self._start = ResumePoint(checkpoint=str(found.path.absolute()), update=found.update, steps=steps)
         lost = max(0, state.update - self._start.update)
+        self._writer.add(Restored(self._start.update))
         self._writer.event("restored", update=self._start.update, lost=lost, taints=True)
         what = f"all tasks restart from update {self._start.update}: {lost} updates are lost and repeated"
         self._carry_out(events.RecordIncident(what))
@@ -316,10 +383,9 @@ class RunController:
         for action in actions:
             match action:
                 case FaultBegan(fault) | FaultEnded(fault):
-                    name, home = (
-                        "fault" if isinstance(action, FaultBegan) else "fault-over",
-                        self._task_hosts.get(fault.target),
-                    )
+                    began, home = isinstance(action, FaultBegan), self._task_hosts.get(fault.target)
+                    (self._ingest.state.add_fault if began else self._ingest.state.end_fault)(fault)
+                    name = "fault" if began else "fault-over"
                     self._writer.event(name, what=str(fault), task=fault.task, host=fault.host or home)
                 case SendSignal(task, number):
                     self._cluster.send(self._task_hosts[task], messages.Signal(task, number))
@@ -345,17 +411,21 @@ class RunController:
             workers=len(plan.workers),
             servers=len(plan.servers),
             address=self._address[place.host],
-            workload=absolute(spec.workload),
+            ports=self._hosts[place.host].ports,
+            workload=spec.workload,
+            code=self._code_files,
             size=plan.size,
-            data=self._data,
+            data=replace(self._data, paths=()),
+            data_files=self._data_files,
             examples=spec.examples,
             engine=spec.engine,
             entry_point=self._engine.tasks[place.role],
+            may_pass=self._engine.may_pass,
             strategy=spec.strategy,
             synchronous=plan.strategy.synchronous,
             batch=spec.batch,
             seed=spec.seed,
-            lr=spec.lr if spec.lr is not None else work.lr,
+            lr=plan.learning_rate(work.lr),
             momentum=spec.momentum if spec.momentum is not None else work.momentum,
             stop=spec.stop,
             update_limit=plan.update_limit,
@@ -364,12 +434,13 @@ class RunController:
             eval_examples=spec.eval_examples,
             checkpoint_every=Interval.parse(spec.checkpoint_every) if spec.checkpoint_every else None,
             threads=spec.threads or self._fair_threads(place.host),
+            tune_threads=spec.threads is None,
             trace_every=spec.trace_every,
             transport=plan.transport,
             record=spec.record,
             secrets=self._secrets.get(place.role, {}),
             backup=spec.backup,
-            restore=self._start.checkpoint,
+            restore=next(iter(self._restored_file()), None),
             first_step=max(next_step, self._start.steps.get(task, 0)),
             trained_s=self._initial_start.trained_s + state.elapsed_s,
             reassignable=task in self._policy.reassignable,
@@ -386,9 +457,9 @@ class RunController:
         return max(1, min(machine_share, host_share, limits))
 
     def _on_run_clock(self, task: str, outcome: Outcome) -> dict[str, Any]:
-        offset = self._clock_offset[self._task_hosts[task]]
+        host = self._task_hosts[task]
         fields: dict[str, Any] = msgspec.to_builtins(outcome)
         for name in ("started", "ended", "reached"):
             moment_ns = fields.pop(f"{name}_ns")
-            fields[f"{name}_s"] = (moment_ns + offset) / 1e9 if moment_ns else None
+            fields[f"{name}_s"] = self._clocks.run_time_s(host, moment_ns) if moment_ns else None
         return fields

@@ -4,7 +4,7 @@ Pure: it does no I/O and reads no clock, so tests can try every order of events.
 """
 
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 import msgspec
@@ -16,6 +16,7 @@ from paceline.control.events import (
     DisconnectTasks,
     End,
     Event,
+    HostFailed,
     Instruction,
     Interrupted,
     KillTasks,
@@ -33,12 +34,14 @@ from paceline.control.events import (
     TaskReady,
     TaskStuck,
     Tick,
+    TimeLimitReached,
 )
+from paceline.control.run_state import WaitingFor
+from paceline.control.startup_deadline import STARTUP_DEADLINE_S
 from paceline.plan.layout import TaskPlace
 from paceline.plan.roles import WORKER
 from paceline.train.context import Outcome
 
-STARTUP_DEADLINE_S = 180.0
 ROOT_CAUSE_WINDOW_S = 0.7
 """A task that dies makes its peers fail too. Wait this long for all failures before one is named as the cause."""
 ROOT_CAUSE = -1
@@ -68,6 +71,8 @@ class Failure(msgspec.Struct, frozen=True):
     task: str | None
     host: str | None
     line: str
+    permanent: bool = False
+    """Whether a restart would end in the same failure."""
 
 
 class Supervisor:
@@ -92,12 +97,14 @@ class Supervisor:
         self._killed_to_restart: set[str] = set()
         """Alive, but killed so that all tasks can be restarted."""
         self._outcomes: dict[str, Outcome] = {}
-        self._error_lines: dict[str, str] = {}
+        self._errors: dict[str, TaskFailed] = {}
+        """The error that each failed task has reported."""
         self._failures: list[Failure] = []
         self._end: End | None = None
         self._had_started = False
         self._interrupts = 0
-        self._startup_s = startup_s
+        self.startup_s = startup_s
+        """How long the agents, and then the tasks, may take to start."""
         self._policy, self._restarts = policy, 0
         self._rejoining: dict[str, float] = {}
         """Tasks that were restarted alone, with the time by which they must have rejoined."""
@@ -107,6 +114,17 @@ class Supervisor:
     @property
     def ended(self) -> bool:
         return self._stage is Stage.ENDED
+
+    @property
+    def waiting_for(self) -> WaitingFor | None:
+        """What the run needs before it can go on; None while every task trains, and after the end."""
+        match self._stage:
+            case Stage.TRAINING:
+                return WaitingFor("the tasks to rejoin", self._names(self._rejoining)) if self._rejoining else None
+            case Stage.ENDED:
+                return None
+            case _:
+                return WaitingFor(self._stage.value, self._missing())
 
     def handle(self, event: Event, now_s: float) -> list[Instruction]:
         if self.ended:
@@ -132,11 +150,11 @@ class Supervisor:
                     return [OpenBarrier(tuple(self._task_hosts), self._restarts)]
             case TaskFinished(task, outcome):
                 return self._finished(task, outcome, now_s)
-            case TaskFailed(task, line):
-                self._error_lines[task] = line
+            case TaskFailed(task):
+                self._errors[task] = event
                 if self._may_rejoin(task):
                     return []  # The exit of its process follows and decides.
-                return self._add_failure(self._failure_of_error(task, line), now_s)
+                return self._add_failure(self._failure_of_error(event), now_s)
             case TaskDisconnected(task, line):
                 return self._has_disconnected(task, line, now_s)
             case TaskExited():
@@ -149,10 +167,16 @@ class Supervisor:
                 # Its tasks end with it, and no exit message can arrive any more.
                 self._alive -= {task for task, task_host in self._task_hosts.items() if task_host == host}
                 return self._add_failure(Failure(0, None, host, f"lost the agent of {host}: {detail}"), now_s)
+            case HostFailed(host, line):
+                return self._add_failure(Failure(0, None, host, f"{host} {line}"), now_s)
             case StoreLost(detail):
                 return self._add_failure(Failure(0, None, None, detail), now_s)
             case Interrupted():
                 return self._interrupted(now_s)
+            case TimeLimitReached(detail):
+                if self._stage is Stage.TRAINING:
+                    self._end = End("failed", detail)
+                    return self._halt(RecordIncident(detail), now_s)
             case Tick():
                 return self._tick(now_s)
         return []
@@ -165,10 +189,10 @@ class Supervisor:
         self._bound.clear()
         self._ready.clear()
         self._outcomes.clear()
-        self._error_lines.clear()
+        self._errors.clear()
         self._failures.clear()
         self._rejoining.clear()
-        self._enter(Stage.BINDING, now_s + self._startup_s)
+        self._enter(Stage.BINDING, now_s + self.startup_s)
         return [StartTasks(tuple(self._task_hosts), self._restarts, disconnected=disconnected)]
 
     def _finished(self, task: str, outcome: Outcome, now_s: float) -> list[Instruction]:
@@ -210,7 +234,9 @@ class Supervisor:
 
     def _may_rejoin(self, task: str) -> bool:
         has_begun = self._stage is Stage.TRAINING and (task in self._ready or task in self._rejoining)
-        return has_begun and task in self._policy.rejoin and self._restarts < self._policy.max_restarts
+        would_fail_again = task in self._errors and self._errors[task].permanent
+        may = task in self._policy.rejoin and self._restarts < self._policy.max_restarts
+        return has_begun and may and not would_fail_again
 
     def _restart_alone(self, task: str, failure: Failure, now_s: float) -> list[Instruction]:
         """Start one task again while the others continue or wait for it."""
@@ -218,30 +244,33 @@ class Supervisor:
         self._alive.add(task)
         self._ready.discard(task)
         self._bound.pop(task, None)
-        self._error_lines.pop(task, None)
-        self._rejoining[task] = now_s + self._startup_s
+        self._errors.pop(task, None)
+        self._rejoining[task] = now_s + self.startup_s
         return [RecordIncident(failure.line, task, failure.host), StartTasks((task,), self._restarts, all_tasks=False)]
 
     def _failure_of_exit(self, event: TaskExited) -> Failure:
         where, host = self._describe(event.task), self._task_hosts[event.task]
         if event.oom:
             return Failure(ROOT_CAUSE, event.task, host, f"{where} was killed: out of memory")
-        if event.task in self._error_lines:
-            return self._failure_of_error(event.task, self._error_lines[event.task])
+        if event.task in self._errors:
+            return self._failure_of_error(self._errors[event.task])
         if event.code < 0:
             rank = ROOT_CAUSE if event.code == -signal.SIGKILL else 0
             return Failure(rank, event.task, host, f"{where} was killed by {_signal_name(-event.code)}")
         return Failure(1, event.task, host, f"{where} exited with code {event.code} before it had finished")
 
-    def _failure_of_error(self, task: str, line: str) -> Failure:
-        return Failure(2, task, self._task_hosts[task], f"{self._describe(task)} failed: {line}")
+    def _failure_of_error(self, error: TaskFailed) -> Failure:
+        # A permanent error is the task's own. The others may follow from the failure of a peer.
+        line = f"{self._describe(error.task)} failed: {error.user_line}"
+        rank = 2 if error.permanent else 3
+        return Failure(rank, error.task, self._task_hosts[error.task], line, error.permanent)
 
     def _has_disconnected(self, task: str, line: str, now_s: float) -> list[Instruction]:
         """A task disconnected because its peers are gone, or because it was asked to."""
         self._disconnected.add(task)
         if self._stage is Stage.STOPPING_TO_RESTART:
             return self._restart_if_stopped(now_s)
-        return self._add_failure(self._failure_of_error(task, line), now_s)
+        return self._add_failure(self._failure_of_error(TaskFailed(task, line)), now_s)
 
     def _add_failure(self, failure: Failure, now_s: float) -> list[Instruction]:
         if self._stage is Stage.KILLING:
@@ -259,7 +288,7 @@ class Supervisor:
         # min() is stable: among failures of the same rank it returns the one reported first.
         root = min(self._failures, key=lambda failure: failure.rank)
         report = RecordIncident(root.line, root.task, root.host)
-        if self._may_restart_all():
+        if self._may_restart_all(root):
             self._restarts += 1
             return [report, *self._stop_to_restart(now_s)]
         self._end = End("failed", root.line)
@@ -279,12 +308,12 @@ class Supervisor:
     def _restart_if_stopped(self, now_s: float) -> list[Instruction]:
         return self._start_all(now_s) if self._alive == self._disconnected else []
 
-    def _may_restart_all(self) -> bool:
-        """Only a run that had begun to train, and only after failures of tasks.
+    def _may_restart_all(self, root: Failure) -> bool:
+        """Only a run that had begun to train, and only after failures of tasks that may pass.
 
-        A restart does not bring back a lost host or free a full disk.
+        A restart does not bring back a lost host, free a full disk or correct the user's code.
         """
-        only_tasks = all(failure.task is not None for failure in self._failures)
+        only_tasks = all(failure.task is not None for failure in self._failures) and not root.permanent
         may = self._policy.all_tasks and self._restarts < self._policy.max_restarts and not self._interrupts
         return may and self._had_started and only_tasks
 
@@ -298,16 +327,20 @@ class Supervisor:
         self._interrupts += 1
         self._end = self._end or End("aborted", "interrupted by the user")
         if self._stage is Stage.TRAINING and self._interrupts == 1:
-            self._enter(Stage.HALTING, now_s + HALT_DEADLINE_S)
-            return [RecordIncident("interrupted by the user"), AskToHalt(tuple(sorted(self._workers)))]
+            return self._halt(RecordIncident("interrupted by the user"), now_s)
         return self._kill(now_s)
+
+    def _halt(self, why: RecordIncident, now_s: float) -> list[Instruction]:
+        """Let the workers finish with a checkpoint, a final evaluation and their outcomes."""
+        self._enter(Stage.HALTING, now_s + HALT_DEADLINE_S)
+        return [why, AskToHalt(tuple(sorted(self._workers)))]
 
     def _tick(self, now_s: float) -> list[Instruction]:
         late = sorted(task for task, deadline_s in self._rejoining.items() if now_s >= deadline_s)
         if late and self._stage is Stage.TRAINING:
             where = ", ".join(self._describe(task) for task in late)
             return self._add_failure(
-                Failure(0, None, None, f"waited {self._startup_s:.0f} s for {where} to rejoin"), now_s
+                Failure(0, None, None, f"waited {self.startup_s:.0f} s for {where} to rejoin"), now_s
             )
         if self._deadline_s is None or now_s < self._deadline_s:
             return []
@@ -328,18 +361,26 @@ class Supervisor:
                 self._end = End("failed", line)
                 return [RecordIncident(line), *self._kill(now_s)]
             case _:
-                line = f"waited {self._startup_s:.0f} s for {self._stage.value}; missing: {self._missing()}"
+                line = f"waited {self.startup_s:.0f} s for {self._stage.value}; missing: {', '.join(self._missing())}"
                 self._failures.append(Failure(0, None, None, line))
                 return self._restart_or_end(now_s)
 
-    def _missing(self) -> str:
+    def _missing(self) -> tuple[str, ...]:
+        """The hosts or tasks that the current stage waits for."""
         match self._stage:
             case Stage.JOINING:
-                return ", ".join(sorted(self._hosts - self._joined))
+                return tuple(sorted(self._hosts - self._joined))
             case Stage.BINDING:
-                return ", ".join(self._describe(task) for task in sorted(self._task_hosts.keys() - self._bound.keys()))
+                return self._names(self._task_hosts.keys() - self._bound.keys())
+            case Stage.CONNECTING:
+                return self._names(self._task_hosts.keys() - self._ready)
+            case Stage.STOPPING_TO_RESTART:
+                return self._names(self._alive - self._disconnected)
             case _:
-                return ", ".join(self._describe(task) for task in sorted(set(self._task_hosts) - self._ready))
+                return self._names(self._alive)
+
+    def _names(self, tasks: Iterable[str]) -> tuple[str, ...]:
+        return tuple(self._describe(task) for task in sorted(tasks))
 
     def _finish(self) -> list[Instruction]:
         end = self._end or self._final_status()

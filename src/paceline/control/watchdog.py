@@ -67,7 +67,7 @@ class Watchdog:
         self, workers: Iterable[str], *, synchronous: bool, first_step_s: float, busy_s: float = BUSY_S
     ) -> None:
         self._names, self._synchronous = tuple(workers), synchronous
-        self._first_step_s, self._busy_s = first_step_s, busy_s
+        self.first_step_s, self._busy_s = first_step_s, busy_s
         self._clock = ActiveClock()
         self._workers: dict[str, _Worker] = {}
 
@@ -94,7 +94,7 @@ class Watchdog:
             for name, worker in self._workers.items()
             # Checked first because the median costs time.
             if now - worker.last_progress_s > MIN_STALL_S
-            and now - worker.last_progress_s > worker.allowed_s(self._first_step_s, self._busy_s)
+            and now - worker.last_progress_s > worker.allowed_s(self.first_step_s, self._busy_s)
         }
         if not late or (self._synchronous and late != self._workers.keys()):
             return None
@@ -111,5 +111,5 @@ class Watchdog:
 
     def _is_quiet(self, worker: _Worker, now_s: float) -> bool:
         return (
-            not worker.busy and now_s - worker.last_progress_s > worker.allowed_s(self._first_step_s, self._busy_s) / 2
+            not worker.busy and now_s - worker.last_progress_s > worker.allowed_s(self.first_step_s, self._busy_s) / 2
         )

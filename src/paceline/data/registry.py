@@ -7,6 +7,7 @@ from types import ModuleType
 from paceline.data import cifar, distorted, empty, fashion, imagenet, mnist, sparse
 from paceline.data.batches import Examples
 from paceline.data.dataset import PreparedData
+from paceline.data.progress import Advance, reporting_to
 from paceline.errors import DataError
 
 _DATASETS: dict[str, ModuleType] = {
@@ -23,11 +24,19 @@ DATASETS = tuple(name for name, module in _DATASETS.items() if module is not emp
 """The names that a workload may use."""
 
 
-def ensure(name: str, notify: Callable[[str], None] = lambda _line: None) -> PreparedData:
-    """Put the data on this machine and verify it; called once, before a run. `notify` gets lines for the user."""
+def ensure(
+    name: str,
+    notify: Callable[[str], None] = lambda _line: None,
+    advance: Advance = lambda _what, _done, _total: None,
+) -> PreparedData:
+    """Put the data on this machine and verify it; called once, before a run.
+
+    `notify` gets lines for the user, `advance` the progress of what takes long.
+    """
     if _on_disk(name) is None:
         notify(f"fetching {name}, which is not on this machine yet")
-    prepared: PreparedData = _DATASETS[name].ensure()
+    with reporting_to(advance):
+        prepared: PreparedData = _DATASETS[name].ensure()
     if prepared.is_substitute:
         notify(f"note: training on {prepared.source}")
     return prepared

@@ -12,6 +12,7 @@ from paceline.data.cache import PinnedFile, user_dir
 from paceline.data.fetch import Offer, Source
 from paceline.data.idx import gunzip, write_idx
 from paceline.data.images import Pixels
+from paceline.data.progress import report, report_bytes
 from paceline.errors import DataError
 
 RESPONSE_TIMEOUT_S = 4.0
@@ -43,6 +44,7 @@ def generated(
 
     def offer(requested: Sequence[PinnedFile], _scratch: Path) -> Offer:
         for part, (count, seed) in enumerate(parts):
+            report("generating data: parts", part, len(parts))
             for file, array in zip(files[2 * part :], draw(count, seed), strict=False):
                 if file in requested:
                     yield file, [write_idx(array)]
@@ -128,8 +130,10 @@ def download(url: str, limit: int, timeout_s: float | None = None) -> Iterator[b
     received = 0
     try:
         with _open_url(url) as response:
+            length = int(response.headers.get("Content-Length") or 0)
             for chunk in read_chunks(response):
                 received += len(chunk)
+                report_bytes(f"fetching {url}", received, length)
                 if received > limit:
                     raise DataError(f"{url} sends more than the {limit} bytes expected")
                 if time.monotonic() > deadline:
@@ -174,6 +178,7 @@ def npm_pack(package: str, version: str, directory: Path) -> Path:
     npm = shutil.which("npm")
     if npm is None:
         raise DataError("npm is not on PATH")
+    report(f"fetching {package}@{version} with npm")
     command = [
         npm,
         "pack",

@@ -44,10 +44,23 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
 
     secrets: str | None = None
     """`module:function` of () -> Secrets: keys made anew for each run, which a task gets according to its role."""
+    may_pass: str | None = None
+    """`module:function` of (BaseException) -> bool: whether an error of the framework may be absent in another attempt,
+    because a peer was lost or memory ran out; None: its errors are those of Python (see task.classify_error)."""
     environment: Mapping[str, str] = {}
     """Environment variables set for its tasks before the framework is loaded."""
+    preload: tuple[str, ...] = ()
+    """Modules that all its tasks may share: imported once in a process from which tasks are forked. None of them may
+    start a thread or initialize the framework's runtime when it is imported."""
     listens: str = ""
     """What listens on which address during a run and who may connect, for `paceline doctor`."""
+    unauthenticated: Mapping[str, str] = {}
+    """By strategy: what listens without authentication, as text to follow `because`. Such a strategy is refused on
+    hosts whose network is not trusted. A strategy that is not listed admits only tasks of the run."""
+
+    system_ports: Mapping[str, str] = {}
+    """By strategy: what listens on ports that the operating system chooses, as text to follow `because`. Such a
+    strategy is refused on hosts that allow only certain ports. All other listeners keep to `Job.ports`."""
 
     layers: "frozenset[type[Layer]] | None" = None
     """The layers that it can build; None is all."""

@@ -14,19 +14,32 @@ An agent is the command that `child_agent.agent_argv` returns, run on the host w
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import BinaryIO, Literal, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Literal, Protocol
 
 import msgspec
 
 from paceline.entry_points import load_object
 from paceline.errors import HostError
+from paceline.ports import PortRange
 from paceline.spec.fault import HostFault
+
+if TYPE_CHECKING:
+    from paceline.hosts.prepare import Shell
 
 Limit = Literal["link", "latency", "cpus"]
 """What `paceline run` can limit on a host; each is also the name of its flag and of its field in a spec."""
+
+
+class Preload(msgspec.Struct, frozen=True):
+    """What a kind of hosts may import once for all tasks that are on one machine (see agent_template.py)."""
+
+    modules: tuple[str, ...] = ()
+    """Modules that tasks import and that may be imported before a fork."""
+    environment: Mapping[str, str] = {}
+    """Environment variables that must be set before these modules are imported."""
 
 
 class HostRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +54,8 @@ class HostRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Cores that the tasks of the host share; None is all of them."""
     faults: frozenset[str] = frozenset()
     """The faults (see HostFault) that will be injected into this host."""
+    preload: Preload = Preload()
+    """The same for all hosts of a run."""
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +90,11 @@ class Host(Protocol):
     address: str
     """The IP address at which the run's other hosts reach it, and which its tasks bind to."""
 
+    @property
+    def ports(self) -> PortRange | None:
+        """The ports on which its tasks may listen, e.g. those that a firewall admits; None: any."""
+        ...
+
     def start_agent(self, log: Path) -> AgentPipes:
         """Start the agent on this host. Its stderr is appended to `log`, a file of the controller's machine."""
         ...
@@ -97,6 +117,31 @@ class HostProvider(ABC):
 
         `token` is unique to the run ([a-z0-9-], at most 24 characters): use it to name what the kind creates.
         """
+
+    def trusted_network(self) -> bool:
+        """Whether the user declared, e.g. in an inventory, that only trusted users can reach the hosts' network.
+
+        Not asked if the descriptor says that the network is private.
+        """
+        return False
+
+    def machines(self) -> list[str]:
+        """The machines that this provider can use, in the order in which a run takes them, as the user calls them.
+
+        Empty if it can make any number of hosts.
+        """
+        return []
+
+    def shells(self) -> "Sequence[Shell]":
+        """How `paceline hosts prepare` reaches the machines; HostError if there is nothing to prepare."""
+        raise HostError("hosts of this kind use the Paceline of this machine: there is nothing to prepare")
+
+    def restricts_ports(self) -> bool:
+        """Whether a host will have `ports`. Strategies that cannot keep to them are refused then."""
+        return False
+
+    def prepare(self, preload: Preload) -> None:  # noqa: B027  # Optional: a kind may have nothing to prepare.
+        """Begin what takes long and depends only on the preload; hosts may be opened soon, or never."""
 
     def leftovers(self) -> list[str]:
         """A line for each thing on this machine that belongs to hosts of a run that is no longer there."""
@@ -132,8 +177,13 @@ class HostKind(msgspec.Struct, frozen=True, kw_only=True):
     """Whether all hosts are on one machine, so that their tasks compete for the same cores and memory."""
     shares_memory: bool = False
     """Whether tasks of different hosts can map the same memory and open each other's files in /proc."""
+    shares_filesystem: bool = False
+    """Whether agents can write into the run directory: what a task recorded then survives the loss of its agent."""
     has_links: bool = False
     """Whether each host has a network link of its own, whose capacity can be measured and can be exhausted."""
+    private_network: bool = False
+    """Whether only this machine can reach the network between its hosts, e.g. loopback. Frameworks without
+    authentication may listen only there or on a network that the user declared as trusted."""
     limits: frozenset[Limit] = frozenset()
     """The limits that its hosts can be given."""
     faults: frozenset[HostFault] = frozenset()

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 
 from paceline.entry_points import Plugins, load_plugins
 from paceline.hosts.base import HostKind, HostProvider
-from paceline.spec.hosts import HostsChoice
-
-GROUP = "paceline.hosts"
+from paceline.spec.hosts import GROUP, HostsChoice
 
 
 def host_plugins() -> Plugins[HostKind]:

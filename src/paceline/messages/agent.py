@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from paceline.files.reference import FileRef
 from paceline.messages.framing import Message
 from paceline.messages.task import FromTask, ToTask
 
@@ -28,10 +29,17 @@ class Hello(Message, frozen=True):
     """Version of Python."""
     paceline: str | None = None
     """Version of Paceline."""
-    engine: str | None = None
-    """Version of the framework that the run's engine needs; None if it is not installed or was not asked for."""
+    engines: dict[str, str | None] = msgspec.field(default_factory=dict)
+    """Version of the framework of each engine in Setup; None if it is not installed."""
     free_disk_bytes: int | None = None
     """Where the agent puts files."""
+    machine: str = ""
+    """The host name of the machine."""
+    addresses: tuple[str, ...] = ()
+    """The IP addresses of the machine's network interfaces, loopback excepted."""
+    code: str = ""
+    """A hash of Paceline's code on that host; empty if Setup did not ask for it."""
+    free_memory_bytes: int | None = None
 
 
 class Pong(Message, frozen=True):
@@ -133,20 +141,48 @@ class Samples(Message, frozen=True):
     samples: list[HostSample]
 
 
-FromAgent = Hello | Pong | TaskStarted | TaskMessage | TaskExited | Records | Busy | Stacks | Log | Samples
+class NeedFiles(Message, frozen=True):
+    """The host does not have these files of an EnsureFiles: the controller sends each as FileParts."""
+
+    sha256: tuple[str, ...]
+
+
+class FilesFailed(Message, frozen=True):
+    """The host cannot store a file that it needs. `line` is the one line that the user is shown."""
+
+    line: str
+
+
+FromAgent = (
+    Hello
+    | Pong
+    | TaskStarted
+    | TaskMessage
+    | TaskExited
+    | Records
+    | Busy
+    | Stacks
+    | Log
+    | Samples
+    | NeedFiles
+    | FilesFailed
+)
 
 
 class Setup(Message, frozen=True):
     """First message to an agent."""
 
     spool: str
-    """The directory for the agent's files: step records, logs and stacks of its tasks."""
+    """The directory for the agent's files: step records, logs and stacks of its tasks. Empty on a host that does not
+    share the controller's file system: the agent then makes a private directory and removes it at its end."""
     sample_hz: float
     """Samples of the host per second; 0 means none."""
     lease_s: float = 0.0
     """The agent exits after this many seconds without a message; 0 means that it exits only when its stdin closes."""
-    distributions: tuple[str, ...] = ()
-    """The distributions that may provide the engine's framework; Hello reports the version of the one installed."""
+    engines: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    """For each engine whose version Hello should report: the distributions that may provide its framework."""
+    hash_code: bool = False
+    """Whether Hello should say which code of Paceline the host has."""
 
 
 class Ping(Message, frozen=True):
@@ -178,4 +214,19 @@ class DumpStacks(Message, frozen=True):
     """Make every task write the stacks of its threads; a Stacks message per task is the answer."""
 
 
-ToAgent = Setup | Ping | StartTask | SendToTask | Signal | DumpStacks
+class EnsureFiles(Message, frozen=True):
+    """The tasks need these files. Messages to tasks that follow wait until the host has them."""
+
+    files: tuple[FileRef, ...]
+    keep: bool
+    """Whether to keep the files for later runs; the others are removed at the end of the run."""
+
+
+class FilePart(Message, frozen=True):
+    """The next part of a file that the agent asked for with NeedFiles; an empty file has one empty part."""
+
+    sha256: str
+    data: bytes
+
+
+ToAgent = Setup | Ping | StartTask | SendToTask | Signal | DumpStacks | EnsureFiles | FilePart

@@ -11,6 +11,10 @@ _READ_BYTES = 2**20
 _LENGTH = struct.Struct("<I")
 """The prefix of each frame: the length of its body in bytes, 32 bits, little-endian."""
 
+START_MARKER = b"\x00paceline-frames-1\x00"
+"""What an agent writes before its first frame: a remote shell may print a greeting to the same stream."""
+_MAX_GREETING_BYTES = 64 * 1024
+
 M = TypeVar("M")
 DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for bytes that are not a valid message: wrong structure, text that is not UTF-8, nesting that is
@@ -23,6 +27,30 @@ class Message(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 class FrameError(Exception):
     """Bytes on the pipe are not a valid frame, or a message is too large for one."""
+
+
+def write_start_marker(stream: BinaryIO) -> None:
+    stream.write(START_MARKER)
+    stream.flush()
+
+
+def skip_to_start_marker(stream: BinaryIO) -> None:
+    """Read up to the end of the start marker, whatever precedes it.
+
+    FrameError, with the end of what was read instead, if the stream closes or no marker comes.
+    """
+    read = bytearray()
+    while not read.endswith(START_MARKER):
+        byte = stream.read(1)
+        if not byte or len(read) >= _MAX_GREETING_BYTES:
+            raise FrameError(_no_marker(bytes(read)))
+        read += byte
+
+
+def _no_marker(read: bytes) -> str:
+    lines = read[-1000:].decode(errors="replace").split("\n")
+    said = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return f"the agent did not start: {f'the host said {said!r}' if said else 'its pipe was closed'}"
 
 
 class Sender:

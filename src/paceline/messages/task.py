@@ -3,9 +3,12 @@
 Times are nanoseconds of the sender's monotonic clock.
 """
 
+from typing import Annotated
+
 import msgspec
 
 from paceline.messages.framing import Message
+from paceline.messages.link_probe import LinksMeasured, MeasureLinks
 
 
 class Bound(Message, frozen=True):
@@ -19,11 +22,22 @@ class Ready(Message, frozen=True):
     """A task is connected to its peers, has compiled its model and waits for Go."""
 
 
+class ThreadsChosen(Message, frozen=True):
+    """A worker has measured that it computes faster with another number of threads than it was given."""
+
+    threads: Annotated[int, msgspec.Meta(ge=1, le=4096)]
+
+
 class Finished(Message, frozen=True):
     """A task has completed."""
 
     outcome: msgspec.Raw
-    """A train.context.Outcome, or a messages.link_probe.LinkRate from a link probe."""
+    """A train.context.Outcome."""
+
+
+MAX_LINE_CHARACTERS = 2_000
+MAX_TRACEBACK_CHARACTERS = 100_000
+"""The most that is sent of an error: a user's exception may contain a whole array."""
 
 
 class Failed(Message, frozen=True):
@@ -31,6 +45,24 @@ class Failed(Message, frozen=True):
 
     user_line: str
     traceback: str
+    permanent: bool = False
+    """Whether another attempt would fail in the same way: the error is not a lost peer, connection or memory."""
+
+    def shortened(self) -> "Failed":
+        """This message with texts of limited length."""
+        return Failed(
+            shorten(self.user_line, MAX_LINE_CHARACTERS, " … "),
+            shorten(self.traceback, MAX_TRACEBACK_CHARACTERS, "\n…\n"),
+            self.permanent,
+        )
+
+
+def shorten(text: str, limit: int, mark: str) -> str:
+    """The text, without its middle if it is longer than `limit`; `mark` shows where it was cut."""
+    if len(text) <= limit:
+        return text
+    kept = limit - len(mark)
+    return text[: kept - kept // 2] + mark + text[len(text) - kept // 2 :]
 
 
 class Disconnected(Message, frozen=True):
@@ -83,5 +115,5 @@ class MayExit(Message, frozen=True):
     """The agent has measured the task for the last time, so the task may exit. Only the agent sends this."""
 
 
-FromTask = Bound | Ready | Finished | Failed | Disconnected | Attached
-ToTask = Peers | Go | Halt | Disconnect | Reassign | MayExit
+FromTask = Bound | ThreadsChosen | Ready | Finished | Failed | Disconnected | Attached | LinksMeasured
+ToTask = Peers | Go | Halt | Disconnect | Reassign | MayExit | MeasureLinks

@@ -11,6 +11,7 @@ from paceline.data.batches import Array
 from paceline.paramserver.row_buffers import Indices, WorkerRowBuffers
 from paceline.paramserver.transports.connection import ServerConnection
 from paceline.paramserver.wire import Buffer, Op, Reply, Request
+from paceline.train.strategy import Exchanged
 from paceline.workloads.parameters import Vector, shards
 
 
@@ -23,6 +24,7 @@ class RowClient:
         """For each server, the positions of its rows among the rows requested last; unused with one server."""
         self._versions = [0] * len(connections)
         """For each server, the update count of the rows that it returned last."""
+        self.exchanged = Exchanged()
 
     def start(self, replies: Sequence[Reply]) -> int:
         """The number of updates so far, from the servers' replies to START.
@@ -37,6 +39,7 @@ class RowClient:
     def pull(self, indices: Indices) -> Vector:
         """The current values of these rows; the next pull or push may overwrite them."""
         self._positions = self._split_by_server(indices)
+        self.exchanged.sent += indices.nbytes
         for server, server_indices in enumerate(self._indices_in_shards(indices)):
             payload = self._buffers.pull_payload(server, server_indices)
             self._connections[server].send(Request(Op.PULL_ROWS, bucket=server_indices.size), payload)
@@ -46,6 +49,7 @@ class RowClient:
         """Push the gradient of the rows requested last; returns the replies and the rows at `next_indices`."""
         gradients = [gradient] if self._has_one_server else [gradient[positions] for positions in self._positions]
         self._positions = self._split_by_server(next_indices)
+        self.exchanged.sent += gradient.nbytes + next_indices.nbytes
         for server, server_indices in enumerate(self._indices_in_shards(next_indices)):
             payload = self._buffers.push_payload(server, gradients[server], server_indices)
             request = Request(Op.PUSH_ROWS, self._versions[server], server_indices.size)
@@ -70,6 +74,7 @@ class RowClient:
         return [indices[positions] - np.int32(shard.start) for positions, shard in pairs]
 
     def _receive_rows(self, count: int) -> tuple[list[Reply], Vector]:
+        self.exchanged.received += 4 * count
         if self._has_one_server:
             reply, payload = self._receive(0)
             return [reply], self._buffers.reply_rows(0, count, payload)

@@ -13,6 +13,7 @@ from paceline.paramserver.transports.shared_memory import SEGMENT, Segment, is_p
 from paceline.paramserver.wire import Buffer, WireError, WorkerName
 from paceline.plan.roles import CHIEF, WORKER, task_names
 from paceline.train.context import Job, Peers
+from paceline.train.strategy import Exchanged
 from paceline.workloads.parameters import Vector
 
 
@@ -29,6 +30,7 @@ class WorkerTransfer:
         self._segment = Segment(2 * size) if job.transport == "memory" else None
         memory = self._segment.vector if self._segment else np.zeros(2 * size, np.float32)
         self.values, self.gradient = memory[:size], memory[size:]
+        self.exchanged = Exchanged()
 
     @property
     def address(self) -> dict[str, str]:
@@ -42,12 +44,16 @@ class WorkerTransfer:
 
     def push_payload(self, part: slice) -> Buffer:
         """The payload of a push: a part of the gradient, or nothing if the server reads it from shared memory."""
+        self.exchanged.sent += 4 * (part.stop - part.start)
         return b"" if self._segment else self.gradient[part]
 
     def store_reply(self, part: slice, payload: Buffer) -> None:
         """Copy the values of a reply into this worker's values."""
         # A reply that ends the run has no payload.
-        if not self._segment and len(payload):
+        if not self._segment and not len(payload):
+            return
+        self.exchanged.received += 4 * (part.stop - part.start)
+        if not self._segment:
             self.values[part] = np.frombuffer(payload, np.float32)
 
 

@@ -20,6 +20,10 @@ class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its parameter servers can make an update without the gradients of the slowest workers."""
     shares_memory: bool = False
     """Whether its tasks can exchange values through shared memory on hosts that allow it."""
+    unauthenticated: Mapping[str, str] = {}
+    """By strategy: what listens without authentication, as text to follow `because`."""
+    system_ports: Mapping[str, str] = {}
+    """By strategy: what listens on ports that the operating system chooses, as text to follow `because`."""
 
 
 class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,8 +54,12 @@ class HostKindFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the tasks of all hosts compete for the cores and the memory of one machine."""
     shares_memory: bool = False
     """Whether tasks on different hosts can exchange values through the shared memory of this machine."""
+    shares_filesystem: bool = False
+    """Whether agents can write into the run directory."""
     has_links: bool = False
     """Whether each host has a network link of its own."""
+    private_network: bool = False
+    """Whether only this machine can reach the network between its hosts."""
     limits: frozenset[str] = frozenset()
     """The limits that its hosts support, of link, latency and cpus."""
     faults: frozenset[str] = frozenset()
@@ -67,6 +75,10 @@ class Catalog(msgspec.Struct, frozen=True, kw_only=True):
     strategies: Mapping[str, Strategy]
     hosts: Mapping[str, HostKindFacts]
     """Kinds of hosts by name."""
+    trusted_hosts: frozenset[str] = frozenset()
+    """The values of `hosts` (`KIND[:ARGUMENT]`) whose provider says that the user declared their network as trusted."""
+    restricted_hosts: frozenset[str] = frozenset()
+    """The values of `hosts` whose provider allows tasks to listen only on certain ports."""
     broken_engines: Mapping[str, str] = {}
     """Registered engines that cannot be loaded, each with the reason; so are the next two."""
     broken_strategies: Mapping[str, str] = {}

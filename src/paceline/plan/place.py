@@ -5,19 +5,24 @@ Planning is pure: it reads only the spec and the catalog.
 
 import msgspec
 
+from paceline import units
 from paceline.errors import PlanError, unknown
 from paceline.plan.catalog import Catalog, HostKindFacts, WorkloadFacts
 from paceline.plan.faults import check_faults
 from paceline.plan.hosts import hosts_of
 from paceline.plan.layout import Layout, TaskPlace, resolve
 from paceline.plan.limits import HostLimits, limits
+from paceline.plan.listeners import check_ports, check_trust, trusted_network
 from paceline.plan.roles import SERVER, WORKER
 from paceline.spec.experiment import RunSpec
-from paceline.spec.stop import limiting_rule
+from paceline.spec.stop import EVALUATED, TARGETS, limiting_rule
 from paceline.strategies.descriptor import Strategy
 
 DEFAULT_EVAL_EVERY = 100
 """Updates between evaluations if a stop rule needs loss or accuracy."""
+
+DEFAULT_TIME_LIMIT_S = 3600.0
+"""The time limit of a run that only a loss or accuracy can end, which it may never reach."""
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +38,8 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Updates after which the run ends at the latest; None if only time, loss or accuracy ends it."""
     eval_every: int | None
     """Updates between evaluations; None means only at the end."""
+    time_limit_s: float | None = None
+    """Seconds of training after which the run ends as failed; None: no limit."""
     transport: str | None = None
     """How tasks exchange values: memory or tcp; None if the engine offers no choice."""
     limits: tuple[HostLimits, ...] = ()
@@ -41,8 +48,12 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """False for a computation that is not training: it has no examples and no batches."""
     shares_one_machine: bool = False
     """Whether the tasks of all hosts compete for the cores and the memory of one machine."""
+    shares_filesystem: bool = False
+    """Whether the agents of all hosts can write into the run directory."""
     has_links: bool = False
     """Whether each host has a network link of its own."""
+    trusted_network: bool = False
+    """Whether only trusted users can reach the network between the hosts."""
 
     @property
     def title(self) -> str:
@@ -52,6 +63,15 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     def step_gives(self) -> str:
         """The name of the number that a step computes."""
         return "loss" if self.trains else "value"
+
+    @property
+    def gradients_per_update(self) -> int:
+        return self.strategy.gradients_per_update(len(self.workers), self.spec.backup)
+
+    def learning_rate(self, workload_lr: float) -> float:
+        """The learning rate of an update; `workload_lr` is that of the workload, for a run without one of its own."""
+        lr = workload_lr if self.spec.lr is None else self.spec.lr
+        return lr * self.gradients_per_update if self.spec.lr_scale == "linear" else lr
 
     @property
     def workers(self) -> tuple[TaskPlace, ...]:
@@ -73,6 +93,9 @@ def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
     )
     _check_layout(strategy, layout)
     _check_backup(spec, layout, catalog)
+    trusted = trusted_network(spec, catalog, kind)
+    check_trust(spec, catalog, workload, trusted=trusted)
+    check_ports(spec, catalog, workload)
     updates_per_epoch = _updates_per_epoch(spec, workload, layout, strategy)
     limiting = limiting_rule(spec.stop, updates_per_epoch)
     limit = limiting[0] if limiting else None
@@ -82,7 +105,7 @@ def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
         )
     places = layout.places()
     check_faults(spec, places, limit)
-    needs_evaluations = any(rule.kind in ("loss", "accuracy") for rule in spec.stop)
+    needs_evaluations = any(rule.kind in EVALUATED for rule in spec.stop)
     return RunPlan(
         spec=spec,
         size=size,
@@ -92,12 +115,25 @@ def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
         updates_per_epoch=updates_per_epoch,
         update_limit=limit,
         eval_every=spec.eval_every or (DEFAULT_EVAL_EVERY if needs_evaluations else None),
+        time_limit_s=_time_limit_s(spec),
         transport=_transport(spec, workload, catalog, kind),
         limits=limits(spec, layout),
         trains=workload.trains,
         shares_one_machine=kind.shares_one_machine,
+        shares_filesystem=kind.shares_filesystem,
         has_links=kind.has_links,
+        trusted_network=trusted,
     )
+
+
+def with_only_engine(spec: RunSpec, catalog: Catalog) -> RunSpec:
+    """The same run on the only engine that its workload runs on; unchanged if there are several, or none."""
+    sizes = catalog.workloads.get(spec.workload, {})
+    workload = next(iter(sizes.values()), None) if spec.size is None else sizes.get(spec.size)
+    if workload is None or len(workload.engines) != 1:
+        return spec
+    (engine,) = workload.engines
+    return msgspec.structs.replace(spec, engine=engine)
 
 
 def _check_names(spec: RunSpec, catalog: Catalog) -> None:
@@ -130,12 +166,11 @@ def _choose_size(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
     workload, title = sizes[size], f"{spec.workload}:{size}".rstrip(":")
     if spec.engine not in workload.engines:
         raise PlanError(f"{title} does not run on engine {spec.engine}: use {', '.join(sorted(workload.engines))}")
-    if not workload.trains and any(rule.kind in ("loss", "accuracy") for rule in spec.stop):
+    evaluated = next((rule.kind for rule in spec.stop if rule.kind in EVALUATED), None)
+    if not workload.trains and evaluated:
         raise PlanError(f"{title} is not training and has no loss or accuracy: use a stop rule of steps or seconds")
-    if not workload.has_test and any(rule.kind in ("loss", "accuracy") for rule in spec.stop):
-        raise PlanError(
-            f"{title} has no test set for a stop rule of loss or accuracy: add a test set, or stop at steps"
-        )
+    if not workload.has_test and evaluated:
+        raise PlanError(f"{title} has no test set for a stop rule of {evaluated}: add a test set, or stop at steps")
     if not workload.takes_momentum and spec.momentum:
         raise PlanError(
             f"{title} updates only the rows that a batch uses, but momentum changes all rows: remove momentum"
@@ -147,6 +182,12 @@ def _choose_size(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
     if reason := catalog.strategies[spec.strategy].reason_against(workload.refused):
         raise PlanError(f"{title} does not support strategy {spec.strategy}: {reason}")
     return size, workload
+
+
+def _time_limit_s(spec: RunSpec) -> float | None:
+    if spec.time_limit is not None:
+        return units.time_limit(spec.time_limit)
+    return DEFAULT_TIME_LIMIT_S if all(rule.kind in TARGETS for rule in spec.stop) else None
 
 
 def _transport(spec: RunSpec, workload: WorkloadFacts, catalog: Catalog, kind: HostKindFacts) -> str | None:

@@ -6,7 +6,7 @@ from paceline.present.labels import setting_label
 
 Settings = Mapping[str, str]
 """Settings of one configuration by name, as text, in the order in which they are shown. `-` is not set."""
-_VALUE_IS_ENOUGH = ("sweep", "workload", "engine", "strategy")
+_VALUE_IS_ENOUGH = ("runs directory", "sweep", "workload", "engine", "strategy")
 """Settings whose value says what it is: `ps-sync`, not `strategy ps-sync`."""
 
 

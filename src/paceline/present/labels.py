@@ -9,7 +9,7 @@ class MetricLabel(msgspec.Struct, frozen=True):
     goal: str = ""
     """What the best configuration in this metric is called; {target} is the loss or accuracy to reach."""
     quantity: str = ""
-    """What a ratio of two values is a ratio of, as in `95 % CI of the time ratio`."""
+    """What a ratio of two values is a ratio of, as in `95 % CI of the loss ratio`."""
     unit: str = ""
     """After a value in a sentence."""
     digits: int | None = None
@@ -40,6 +40,7 @@ CAUSES = {
     "barrier": "synchronization barrier",
     "imbalance": "load imbalance",
     "checkpoint": "checkpointing",
+    "unknown": "not known",
 }
 """Names of bottleneck causes that need more words than their key in the JSON."""
 
@@ -47,7 +48,7 @@ REPEATS_LEGEND = "median [min–max] over repeats"
 TIME_BY_PHASE = "worker time by phase"
 PHASES_CAPTION = (
     "Phases of a step: data = get the batch, pull = fetch parameters, compute = forward and backward pass, "
-    "push = send gradients, wait = wait for other workers."
+    "push = send gradients, wait = wait for other workers; fused = all of these in one call, if no step was traced."
 )
 
 

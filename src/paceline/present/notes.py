@@ -9,17 +9,31 @@ def run_notes(result: Result) -> list[str]:
     notes = []
     if any("machine" in host.scope.get("network", "") for host in result.hosts):
         notes.append("all hosts share this machine: network values are those of the machine, not of one host")
-    if result.other_cores_mean > BACKGROUND_LOAD_CORES:
-        notes.append(background_load(result.other_cores_mean))
+    cores, host = highest_background_load(result)
+    if cores > BACKGROUND_LOAD_CORES:
+        notes.append(f"background load: {cores:.1f} cores{f' on {host}' if host else ''}")
     if any(map(was_injected, result.faults)):
         notes.append("faults were injected; throughput and bottleneck include their effect")
     if result.traced_steps:
         notes.append(f"phase times estimated from {result.traced_steps} traced steps")
+    elif any("fused" in worker.phases for worker in result.workers):
+        notes.append("no step was traced, so the phases of steps are not known")
+    if result.unrecorded_steps:
+        notes.append(
+            f"{result.unrecorded_steps} of the steps have no record: their worker was killed after its gradient was "
+            "applied and before it had recorded the step"
+        )
     if 0 < result.train_s < SHORT_TRAINING_S:
         notes.append(f"training took only {result.train_s:.2f} s: too short for reliable host metrics")
     return notes
 
 
-def background_load(cores: float) -> str:
-    """Load of other programs on the machine during the run."""
-    return f"background load: {cores:.1f} cores"
+def highest_background_load(result: Result) -> tuple[float, str | None]:
+    """Cores that other programs used on the machine where they used most, and its host; None if all hosts share it.
+
+    The sum over separate machines would grow with their number, although each of them is idle.
+    """
+    if result.one_machine or not result.other_cores_by_host:
+        return result.other_cores_mean, None
+    host = max(result.other_cores_by_host, key=lambda host: result.other_cores_by_host[host])
+    return result.other_cores_by_host[host], host if len(result.other_cores_by_host) > 1 else None

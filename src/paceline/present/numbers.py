@@ -49,6 +49,11 @@ def batch(value: int) -> str:
     return str(value) if value else MISSING
 
 
+def amount(value: int) -> str:
+    """With a comma between thousands; 0 is missing."""
+    return f"{value:,}" if value else MISSING
+
+
 def exact(value: float | None) -> str:
     """Ten significant digits, for values that readers compare digit by digit."""
     return MISSING if value is None else f"{value:,.10g}"
@@ -79,3 +84,17 @@ def phase_shares(phases: Mapping[str, float], most: int = 9) -> str:
     ranked = sorted(phases.items(), key=lambda item: -item[1])[:most]
     shares = [(phase, spent / total) for phase, spent in ranked]
     return ", ".join(f"{phase} {percent(share)}" for phase, share in shares if share >= SMALLEST_PHASE_SHARE)
+
+
+def rate(per_second: float) -> str:
+    """A number per second; `0` if it is exactly that."""
+    return number(per_second) if per_second else "0"
+
+
+def duration(value: float) -> str:
+    """`8 s`, `3 min 20 s`, `2 h 05 min`."""
+    whole = round(value)
+    if whole < 100:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60:,} h {minutes % 60:02d} min"

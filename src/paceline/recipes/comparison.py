@@ -1,7 +1,7 @@
 """Compares our results with the published ones: table rows, ratios, and whether each published claim holds here."""
 
 from collections.abc import Iterable, Sequence
-from statistics import mean
+from statistics import median
 
 import msgspec
 
@@ -69,7 +69,7 @@ def ratios(recipe: Recipe, table: TableComparison) -> dict[str, tuple[float, flo
 
 
 def _our_values(recipe: Recipe, observations: Iterable[Observation]) -> dict[tuple[str, ...], list[float | None]]:
-    """By the keys of a row, its values as means over the repeats."""
+    """By the keys of a row, its values as medians over the repeats."""
     groups: dict[tuple[str, ...], list[Observation]] = {}
     for observation in observations:
         values = [str(observation.get(key.field, NONE)) for key in recipe.keys]
@@ -79,14 +79,14 @@ def _our_values(recipe: Recipe, observations: Iterable[Observation]) -> dict[tup
         row = tuple(key.labels.get(value, value) for key, value in zip(recipe.keys, values, strict=True))
         groups.setdefault(row, []).append(observation)
     return {
-        row: [_mean([observation.get(column.field) for observation in group]) for column in recipe.columns]
+        row: [_median([observation.get(column.field) for observation in group]) for column in recipe.columns]
         for row, group in groups.items()
     }
 
 
-def _mean(values: Sequence[object]) -> float | None:
+def _median(values: Sequence[object]) -> float | None:
     numbers = [value for value in values if isinstance(value, float | int)]
-    return mean(numbers) if numbers else None
+    return median(numbers) if numbers else None
 
 
 def _cells(ours: Sequence[float | None], theirs: Sequence[Published] | None) -> tuple[Cell, ...]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from paceline.analyze.machines import Machines
+from paceline.present.notes import highest_background_load
 from paceline.present.numbers import MISSING, count, number
 from paceline.present.thresholds import BACKGROUND_LOAD_CORES
 from paceline.recipes.comparison import CheckedClaim, TableComparison, ratios
@@ -43,7 +44,7 @@ def machine_notes(results: Sequence[Result], machines: Sequence[Machines]) -> li
     data = ", ".join(dict.fromkeys(result.data for result in results))
     runs = count(len(results), "run")
     lines = [f"Measured here: {runs}, engine {engines}, {hosts} hosts on {_machines(machines)}, data {data}."]
-    load = max((result.other_cores_mean for result in results), default=0.0)
+    load = max((highest_background_load(result)[0] for result in results), default=0.0)
     if load >= BACKGROUND_LOAD_CORES:
         lines.append(f"Background load: up to {number(load)} cores; measure again on an idle machine.")
     failed = [result for result in results if result.status != "ok"]

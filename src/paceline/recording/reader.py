@@ -11,9 +11,10 @@ _BUSY_NAMES = {int(kind): kind.name.lower() for kind in (RecordKind.WAIT, Record
 class RecordReader:
     """Returns each record of a file once."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, first: int = 0) -> None:
+        """`first` is the number of the first record that is returned."""
         self._path = path
-        self._seen_bytes = HEADER.size
+        self._seen_bytes = HEADER.size + first * RECORD_BYTES
         self.busy: str | None = None
         """The work other than steps (wait, eval, checkpoint) that the task was doing at the last call of `new`."""
 

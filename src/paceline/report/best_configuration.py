@@ -6,7 +6,7 @@ import msgspec
 
 from paceline.analyze import best_configuration as analysis
 from paceline.analyze.metrics import informative_metrics
-from paceline.analyze.repeats import Group, group_names
+from paceline.analyze.repeats import Group, group_names, ranking_key
 from paceline.present.numbers import MISSING
 
 COLUMNS = ("goal", "best configuration", "value", "second best", "difference")
@@ -14,7 +14,7 @@ COLUMNS = ("goal", "best configuration", "value", "second best", "difference")
 
 class BestConfigurationRow(msgspec.Struct, frozen=True, kw_only=True):
     goal: str
-    """With the workload in front, if the compared runs have several."""
+    """With the workload and the stop rules in front, if the compared runs have several."""
     winner: str
     """The name of the configuration."""
     finding: str
@@ -37,7 +37,10 @@ def best_configuration_rows(groups: Sequence[Group]) -> list[BestConfigurationRo
     if len(named) == 1:
         return _rows_of_one(*named[0])
     usable = [group for _, group in named]
-    return [_row(best, usable) for best in analysis.best_configurations(usable, [name for name, _ in named])]
+    return [
+        _row(best, [group for group in usable if ranking_key(group) == ranking_key(best.winner)])
+        for best in analysis.best_configurations(usable, [name for name, _ in named])
+    ]
 
 
 def _row(best: analysis.BestConfiguration, groups: Sequence[Group]) -> BestConfigurationRow:
@@ -67,3 +70,10 @@ def _rows_of_one(name: str, group: Group) -> list[BestConfigurationRow]:
         for metric in informative_metrics([group])
         if metric.values(group)
     ]
+
+
+def nothing_ranked(groups: Sequence[Group]) -> str:
+    """Why there is no best configuration."""
+    if not any(group.ok for group in groups):
+        return "No run succeeded, so there is nothing to compare."
+    return "No two configurations have the same workload, data and stop rules, so none can be called the best."

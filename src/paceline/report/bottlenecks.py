@@ -1,11 +1,12 @@
 """The bottleneck of each configuration, over its repeats."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from paceline.analyze.repeats import Group, group_names
+from paceline.present.bottleneck import account_text, repeats_summary
 from paceline.present.faults import was_injected
 from paceline.store.result import Result, Verdict
 
@@ -15,8 +16,8 @@ class GroupBottleneck(msgspec.Struct, frozen=True, kw_only=True):
     runs: list[str]
     verdict: Verdict
     """Of the first run with the cause that most repeats have."""
-    agree: int
-    """Number of repeats with that cause."""
+    summary: str
+    """The bottleneck of all repeats; if they disagree, how many have which cause."""
     failures: list[str]
     """Runs that did not succeed, each with the reason."""
     faults: list[str]
@@ -27,6 +28,7 @@ class GroupBottleneck(msgspec.Struct, frozen=True, kw_only=True):
     def lists(self) -> list[tuple[str, list[str]]]:
         """Headings and items of everything but the runs, in the order in which they are shown."""
         return [
+            ("Time spent", [text] if (text := account_text(self.verdict)) else []),
             ("Evidence", self.verdict.evidence),
             ("Remedies", self.verdict.remedy),
             ("Failed runs", self.failures),
@@ -35,25 +37,27 @@ class GroupBottleneck(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
-def group_bottlenecks(groups: Sequence[Group]) -> list[GroupBottleneck]:
-    return [_group_bottleneck(name, group) for name, group in zip(group_names(groups), groups, strict=True)]
+def group_bottlenecks(groups: Sequence[Group], labels: Mapping[str, str]) -> list[GroupBottleneck]:
+    """`labels` names the runs by their directory."""
+    return [_group_bottleneck(name, group, labels) for name, group in zip(group_names(groups), groups, strict=True)]
 
 
-def _group_bottleneck(name: str, group: Group) -> GroupBottleneck:
+def _group_bottleneck(name: str, group: Group, labels: Mapping[str, str]) -> GroupBottleneck:
     results = group.ok or group.results
-    cause, agree = Counter(result.verdict.cause for result in results).most_common(1)[0]
+    verdicts = [result.verdict for result in results]
+    ((cause, _),) = Counter(verdict.cause for verdict in verdicts).most_common(1)
     return GroupBottleneck(
         title=name,
-        runs=[result.run for result in group.results],
-        verdict=next(result.verdict for result in results if result.verdict.cause == cause),
-        agree=agree,
-        failures=[_failure(result) for result in group.results if result.status != "ok"],
-        faults=[f"{r.run}: {fault.what}" for r in group.results for fault in r.faults if was_injected(fault)],
+        runs=[labels[result.dir] for result in group.results],
+        verdict=next(verdict for verdict in verdicts if verdict.cause == cause),
+        summary=repeats_summary(verdicts),
+        failures=[_failure(result, labels[result.dir]) for result in group.results if result.status != "ok"],
+        faults=[f"{labels[r.dir]}: {fault.what}" for r in group.results for fault in r.faults if was_injected(fault)],
         incidents=[
-            f"{r.run}, {incident.t_s:.2f} s: {incident.what}" for r in group.results for incident in r.incidents
+            f"{labels[r.dir]}, {incident.t_s:.2f} s: {incident.what}" for r in group.results for incident in r.incidents
         ],
     )
 
 
-def _failure(result: Result) -> str:
-    return f"{result.run} {result.status}" + (f": {result.reason}" if result.reason else "")
+def _failure(result: Result, label: str) -> str:
+    return f"{label} {result.status}" + (f": {result.reason}" if result.reason else "")

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from paceline.present.bottleneck import bottleneck_summary, second_cause
-from paceline.report.best_configuration import COLUMNS
+from paceline.errors import printable
+from paceline.present.bottleneck import second_cause
+from paceline.report.best_configuration import COLUMNS, nothing_ranked
 from paceline.report.bottlenecks import GroupBottleneck
 from paceline.report.build import ReportData
 from paceline.store.result import Result, encode
@@ -31,15 +32,17 @@ def as_csv(results: Sequence[Result]) -> str:
     columns = list(dict.fromkeys(column for row in rows for column in row))
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([_without_formula(row.get(column)) for column in columns] for row in rows)
+    writer.writerow(map(printable, columns))
+    writer.writerows([_cell(row.get(column)) for column in columns] for row in rows)
     return text.getvalue()
 
 
 def as_markdown(report: ReportData) -> str:
     best = report.best_configurations
     parts = [f"# {_text(report.title)}", "## Best configuration per goal"]
-    parts.append("\n".join(f"- {_text(row.goal)}: {_text(row.finding)}" for row in best) or "No run succeeded.")
+    parts.append(
+        "\n".join(f"- {_text(row.goal)}: {_text(row.finding)}" for row in best) or nothing_ranked(report.groups)
+    )
     if len(report.groups) > 1 and best:
         parts.append(_table(COLUMNS, [row.cells for row in best]))
     parts += ["## Bottleneck by configuration", *map(_bottleneck, report.bottlenecks), "## Tables"]
@@ -50,7 +53,7 @@ def as_markdown(report: ReportData) -> str:
 
 
 def _bottleneck(bottleneck: GroupBottleneck) -> str:
-    lines = [f"**{_text(bottleneck.title)}**: {_text(bottleneck_summary(bottleneck.verdict))}", ""]
+    lines = [f"**{_text(bottleneck.title)}**: {_text(bottleneck.summary)}", ""]
     lines += [f"- {heading}: {_text(item)}" for heading, items in bottleneck.lists for item in items]
     second = second_cause(bottleneck.verdict)
     return "\n".join([*lines, *([f"- Second cause: {_text(second)}"] if second else [])])
@@ -63,7 +66,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _text(text: str) -> str:
     """Any text, escaped so that Markdown shows it unchanged: no markup, no HTML, no end of a table cell."""
-    flat = " ".join(text.split()).replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;")
+    flat = printable(" ".join(text.split())).replace("\\", "\\\\").replace("&", "&amp;").replace("<", "&lt;")
     for character in "|*_`[]":
         flat = flat.replace(character, f"\\{character}")
     return flat
@@ -87,3 +90,8 @@ def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def _without_formula(value: Any) -> Any:
     """Text that starts like a formula gets a leading apostrophe, so that no spreadsheet evaluates it."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_STARTS) else value
+
+
+def _cell(value: Any) -> Any:
+    """A value for CSV: text has no control characters, which a terminal could obey, and is no formula."""
+    return _without_formula(printable(value) if isinstance(value, str) else value)

@@ -1,6 +1,6 @@
 """Injected faults in a report: marks in the charts over time, and a table."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from paceline.present.colours import FAULT_COLOUR
 from paceline.present.faults import FAULT_COLUMNS, fault_cells, fault_values, was_injected
@@ -32,10 +32,10 @@ def faults_caption(result: Result) -> str:
     return " Purple marks: injected faults." if any(map(was_injected, result.faults)) else ""
 
 
-def faults_table(results: Sequence[Result]) -> DataTable:
-    """One row per fault of each run."""
+def faults_table(results: Sequence[Result], labels: Mapping[str, str]) -> DataTable:
+    """One row per fault of each run; `labels` names the runs by their directory."""
     rows = [
-        [text_cell(result.run), text_cell(fault.what), *map(Cell, fault_cells(fault), fault_values(fault))]
+        [text_cell(labels[result.dir]), text_cell(fault.what), *map(Cell, fault_cells(fault), fault_values(fault))]
         for result in results
         for fault in result.faults
     ]

@@ -1,9 +1,10 @@
-"""The report's table of the hosts: what each used, and how much CPU and memory was left."""
+"""The report's tables of the hosts: what each used, how much CPU and memory was left, and the links between them."""
 
 from collections.abc import Mapping, Sequence
 
 from paceline.analyze.machines import Machines
 from paceline.analyze.repeats import Group
+from paceline.present.numbers import number
 from paceline.report.table import Cell, DataTable, metric_cell, setting_cells, setting_columns, text_cell
 from paceline.store.result import HostResult, Result
 
@@ -12,6 +13,13 @@ _COLUMNS = [
     "network in (MB/s)", "network out (MB/s)", "network in, max (MB/s)", "network out, max (MB/s)",
     "loopback in (MB/s)", "loopback out (MB/s)", "disk read (MB)", "disk written (MB)",
 ]  # fmt: skip
+_LINK_COLUMNS = [
+    "hosts", "from", "to", "rate (MB/s)", "round trip, median (ms)", "round trip, min (ms)", "used in runs",
+]  # fmt: skip
+_LINKS_NOTE = (
+    "Measured before the training, one direction at a time: the rate of one TCP connection, and the round-trip time of "
+    "small messages. Runs on the same hosts share a measurement for a week."
+)
 _NOTE = (
     "Means over the training, except for maxima; memory used is the peak of the host's tasks. Idle CPU: share of the "
     "cores available to the host that was unused. Memory free: the machine's memory minus that of all tasks of the "
@@ -20,7 +28,7 @@ _NOTE = (
 
 
 def hosts_table(groups: Sequence[Group], machines: Mapping[str, Machines]) -> DataTable:
-    """One row per host of each configuration; `machines` by run id."""
+    """One row per host of each configuration; `machines` by the directory of the run."""
     rows = [
         [*setting_cells(group, groups), *_row(group, number, machines)]
         for group in groups
@@ -29,15 +37,34 @@ def hosts_table(groups: Sequence[Group], machines: Mapping[str, Machines]) -> Da
     return DataTable(name="Hosts", note=_NOTE, columns=[*setting_columns(groups), *_COLUMNS], rows=rows)
 
 
+def links_table(results: Sequence[Result]) -> DataTable:
+    """One row per link of each set of hosts; runs that used the same measurement share their rows."""
+    runs: dict[tuple[str, str, str, float | None, float | None, float | None], list[str]] = {}
+    for result in results:
+        for link in result.links:
+            key = (result.hosts_kind, link.sender, link.receiver, link.mb_s, link.rtt_ms, link.rtt_min_ms)
+            runs.setdefault(key, []).append(result.run)
+    rows = [
+        [*map(text_cell, names), *(Cell(number(value), value) for value in values), text_cell(_used_in(runs[key]))]
+        for key in runs
+        for names, values in [(key[:3], key[3:])]
+    ]
+    return DataTable(name="Links between hosts", note=_LINKS_NOTE, columns=_LINK_COLUMNS, rows=rows)
+
+
+def _used_in(runs: Sequence[str]) -> str:
+    return runs[0] if len(runs) == 1 else f"{runs[0]} and {len(runs) - 1} more"
+
+
 def _row(group: Group, number: int, machines: Mapping[str, Machines]) -> list[Cell]:
     def host(result: Result) -> HostResult:
         return result.hosts[number]
 
     def idle(result: Result) -> float | None:
-        return idle_share(result, host(result), machines[result.run])
+        return idle_share(result, host(result), machines[result.dir])
 
     def free(result: Result) -> float | None:
-        return free_memory_mb(result, host(result), machines[result.run])
+        return free_memory_mb(result, host(result), machines[result.dir])
 
     first = host(group.ok[0])
     return [
@@ -69,8 +96,8 @@ def free_memory_mb(result: Result, host: HostResult, machines: Machines) -> floa
 
 def idle_share(result: Result, host: HostResult, machines: Machines) -> float | None:
     """The unused share of the host's CPU limit, or of its machine's cores if the host has no limit of its own."""
-    if cpus := result.settings.get("cpus"):
-        return max(0.0, 1.0 - host.cpu_cores_mean / float(cpus))
+    if limit := machines.cpu_limits.get(host.host):
+        return max(0.0, 1.0 - host.cpu_cores_mean / limit)
     cores = machines.cores(host.host)
     if not cores:
         return None

@@ -5,9 +5,9 @@ from importlib.resources import files
 
 import msgspec
 
-from paceline.present.bottleneck import bottleneck_summary, second_cause
+from paceline.present.bottleneck import second_cause
 from paceline.present.numbers import count
-from paceline.report.best_configuration import COLUMNS
+from paceline.report.best_configuration import COLUMNS, nothing_ranked
 from paceline.report.bottlenecks import GroupBottleneck
 from paceline.report.build import Charts, ReportData, RunCharts
 from paceline.report.chart import Chart
@@ -88,7 +88,7 @@ def _contents(sections: Sequence[Section]) -> Html:
 def _best_configurations(report: ReportData) -> Html:
     best = report.best_configurations
     if not best:
-        return tag("p", "No run succeeded, so there is nothing to compare.")
+        return tag("p", nothing_ranked(report.groups))
     goals = tag("ul", *(tag("li", tag("b", row.goal), row.finding) for row in best), class_="goals")
     if len(report.groups) < 2:
         return goals
@@ -109,15 +109,13 @@ def _bottlenecks(bottlenecks: Sequence[GroupBottleneck]) -> Html:
 def _bottleneck(bottleneck: GroupBottleneck, *, opened: bool) -> Html:
     verdict = bottleneck.verdict
     bar = Html(f'<span class="share"><i style="width:{min(1.0, max(0.0, verdict.share)) * 100:.0f}%"></i></span>')
-    runs = len(bottleneck.runs)
-    repeats = f" · {bottleneck.agree} of {runs} repeats" if runs > 1 else ""
     second = second_cause(verdict)
     parts = [
         *(_list(heading, items, class_="bad" if heading in _PROBLEMS else None) for heading, items in bottleneck.lists),
         _list("Second cause", [second] if second else []),
         tag("div", f"Runs: {', '.join(bottleneck.runs)}", class_="soft"),
     ]
-    summary = tag("summary", bar, tag("b", bottleneck.title), f" · {bottleneck_summary(verdict)}{repeats}")
+    summary = tag("summary", bar, tag("b", bottleneck.title), f" · {bottleneck.summary}")
     return tag("details", summary, tag("div", *parts), open=opened or bool(bottleneck.failures))
 
 
@@ -174,7 +172,7 @@ def _runs(charts: Charts, total: int) -> tuple[Html, Links]:
 
 def _option(charts: RunCharts) -> str:
     run = charts.run
-    return f"{run.result.run}: {run.title}" + (f" ({run.why})" if run.why else "")
+    return f"{run.label}: {run.title}" + (f" ({run.why})" if run.why else "")
 
 
 def _run_summary(charts: RunCharts) -> Html:
@@ -182,7 +180,7 @@ def _run_summary(charts: RunCharts) -> Html:
     text = f"{result.title} · {result.engine} · {result.strategy} · '{result.layout}' on {result.hosts_kind} hosts"
     text += f" · batch {result.batch}" if result.batch else ""
     status = f" · {result.status}" + (f": {result.reason}" if result.reason else "")
-    return tag("p", tag("b", result.run), f" · {text}{status} · data: {result.data}", class_="soft")
+    return tag("p", tag("b", charts.run.label), f" · {text}{status} · data: {result.data}", class_="soft")
 
 
 def _tables(tables: Sequence[DataTable]) -> tuple[Html, Links]:

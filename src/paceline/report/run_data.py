@@ -4,9 +4,10 @@ from functools import cached_property
 
 import polars as pl
 
-from paceline.analyze.curves import learning_curves
+from paceline.analyze.curves import learning_curves, staleness_histogram
 from paceline.analyze.summary import training_start_s
 from paceline.analyze.timeline import phase_spans
+from paceline.recording.layout import TIMED_NAMES
 from paceline.store.paths import RunPaths
 from paceline.store.result import Result
 from paceline.store.run import StoredRun
@@ -19,9 +20,16 @@ class RunData:
         self.result = result
         self._stored = StoredRun(paths)
 
-    @property
+    @cached_property
     def steps(self) -> pl.DataFrame:
-        return self._stored.steps
+        """The rows of whole steps and of evaluations: a small part of the table, which may be large."""
+        wanted = self._stored.scan_steps().filter(pl.col("kind").is_in(["step", "eval"]))
+        return self._stored.collect(wanted.select("task", "kind", "step", "t_s", "duration_s"))
+
+    @cached_property
+    def staleness(self) -> pl.DataFrame:
+        """Number of steps by worker and staleness."""
+        return self._stored.collect(staleness_histogram(self._stored.scan_steps()))
 
     @property
     def samples(self) -> pl.DataFrame:
@@ -42,4 +50,7 @@ class RunData:
 
     @cached_property
     def spans(self) -> pl.DataFrame:
-        return phase_spans(self.steps, mixed_phase=self._stored.header.strategy.mixed_phase)
+        """The phases of every step. Of the table only the rows and columns that are needed are loaded."""
+        timed = self._stored.scan_steps().filter(pl.col("kind").is_in(TIMED_NAMES))
+        rows = self._stored.collect(timed.select("task", "kind", "step", "t_s", "duration_s"))
+        return phase_spans(rows, mixed_phase=self._stored.header.strategy.mixed_phase)

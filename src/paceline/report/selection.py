@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from paceline.analyze.repeats import Group, group_names
+from paceline.analyze.repeats import Group, group_names, run_labels
 from paceline.report.best_configuration import BestConfigurationRow
 from paceline.store.result import Result
 
@@ -16,6 +16,8 @@ class SelectedRun(msgspec.Struct, frozen=True):
     result: Result
     title: str
     """The name of its configuration."""
+    label: str
+    """The id of the run, or its directory if another run has the same id."""
     why: str
     """Why it was selected; the status if it failed; else empty."""
 
@@ -25,15 +27,20 @@ def select_runs(
 ) -> list[SelectedRun]:
     """All runs if they are few, else the best, the slowest, the median and failed ones, then one per configuration."""
     runs = [(name, result) for name, group in zip(group_names(groups), groups, strict=True) for result in group.results]
+    labels = run_labels([result for _, result in runs])
     if len(runs) <= most:
-        return [SelectedRun(result, name, "" if result.status == "ok" else result.status) for name, result in runs]
+        return [
+            SelectedRun(result, name, labels[result.dir], "" if result.status == "ok" else result.status)
+            for name, result in runs
+        ]
     selected: dict[str, SelectedRun] = {}
     for name, result, why in _candidates(groups, best):
-        known = selected.get(result.run)
+        known = selected.get(result.dir)
         if known and why and why not in known.why:
-            selected[result.run] = SelectedRun(result, name, f"{known.why}; {why}" if known.why else why)
+            why = f"{known.why}; {why}" if known.why else why
+            selected[result.dir] = SelectedRun(result, name, labels[result.dir], why)
         elif not known and len(selected) < most:
-            selected[result.run] = SelectedRun(result, name, why)
+            selected[result.dir] = SelectedRun(result, name, labels[result.dir], why)
     return list(selected.values())
 
 

@@ -3,7 +3,16 @@
 from collections.abc import Callable, Sequence
 from statistics import mean
 
-from paceline.analyze.metrics import ACCURACY, EXAMPLES, LOSS, TO_TARGET, TRAIN, UPDATES, Metric
+from paceline.analyze.metrics import (
+    ACCURACY,
+    EXAMPLES,
+    LOSS,
+    TO_TARGET,
+    TRAIN,
+    UPDATES,
+    Metric,
+    exchanged_mb_per_update,
+)
 from paceline.analyze.repeats import Group
 from paceline.present.labels import REPEATS_LEGEND, TIME_BY_PHASE
 from paceline.present.numbers import exact, phase_shares
@@ -71,7 +80,7 @@ def steps_by_worker(groups: Sequence[Group]) -> DataTable:
 def resources(groups: Sequence[Group]) -> DataTable:
     columns = [
         "cores per host", "cores, all hosts", "memory per host (MB)", "network in (MB/s)", "network out (MB/s)",
-        "loopback in (MB/s)", "loopback out (MB/s)",
+        "loopback in (MB/s)", "loopback out (MB/s)", "exchanged per update (MB)",
     ]  # fmt: skip
     rows = [
         [
@@ -83,12 +92,14 @@ def resources(groups: Sequence[Group]) -> DataTable:
             _over_hosts(group, lambda h: h.external.tx_mb_s_mean),
             _over_hosts(group, lambda h: h.loopback.rx_mb_s_mean),
             _over_hosts(group, lambda h: h.loopback.tx_mb_s_mean),
+            metric_cell(group, exchanged_mb_per_update),
         ]
         for group in sorted(groups, key=lambda group: group.first.batch)
     ]
     note = (
         "Means over the training and over the hosts of a run; memory is the peak of each host. If the hosts share one "
-        "machine (local hosts), network values are those of the machine."
+        "machine (local hosts), network values are those of the machine. Exchanged: gradients and parameters that the "
+        "workers sent and received, also through shared memory, which no interface sees."
     )
     return _table("CPU, memory and network", note, groups, columns, rows)
 

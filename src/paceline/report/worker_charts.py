@@ -2,10 +2,9 @@
 
 import polars as pl
 
-from paceline.analyze.curves import staleness_histogram
 from paceline.present.colours import PHASE_COLOURS
 from paceline.present.labels import PHASES_CAPTION
-from paceline.recording.layout import PHASE_NAMES
+from paceline.recording.layout import TIMED_NAMES
 from paceline.report.chart import Chart, Layout, Trace, View, bars_height, encoded, line_colour
 from paceline.report.html import chart_text
 from paceline.report.run_data import RunData
@@ -59,7 +58,7 @@ def steps_per_worker(result: Result) -> Chart | None:
 
 
 def staleness(run: RunData) -> Chart | None:
-    histogram = staleness_histogram(run.steps)
+    histogram = run.staleness
     if not len(histogram) or not histogram["staleness"].max():
         return None
     width = -(-(int(histogram["staleness"].max()) + 1) // _STALENESS_BARS)  # type: ignore[arg-type]
@@ -93,7 +92,7 @@ def staleness(run: RunData) -> Chart | None:
 
 
 def _phases_of(workers: list[WorkerResult]) -> list[str]:
-    return [phase for phase in PHASE_NAMES if any(worker.phases.get(phase) for worker in workers)]
+    return [phase for phase in TIMED_NAMES if any(worker.phases.get(phase) for worker in workers)]
 
 
 def _phase_trace(phase: str, workers: list[WorkerResult], names: list[str], *, share: bool) -> Trace:

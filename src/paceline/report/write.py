@@ -4,24 +4,37 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from paceline.errors import SpecError, StoreError, unknown
-from paceline.report.build import build, build_charts
+from paceline.report.build import Advance, OnMessage, build, build_charts, ignore_message
 from paceline.report.export import as_csv, as_json, as_markdown
 from paceline.store.paths import RunPaths, write_whole
 
 FORMATS = ("html", "md", "csv", "json")
 
 
-def write_report(title: str, runs: Sequence[RunPaths], out: Path | None, formats: Sequence[str]) -> list[Path]:
-    """Write one file per format: `out` is the file name, or that of several without its suffix."""
+def write_report(
+    title: str,
+    runs: Sequence[RunPaths],
+    out: Path | None,
+    formats: Sequence[str],
+    advance: Advance = lambda _now, _done, _total: None,
+    *,
+    by_sweep: bool = False,
+    on_message: OnMessage = ignore_message,
+) -> list[Path]:
+    """Write one file per format: `out` is the file name, or that of several without its suffix.
+
+    `by_sweep` keeps equal configurations of different sweeps apart. `on_message` gets a line for each run that is
+    damaged and left out.
+    """
     targets = {kind: _target(title, out, kind, only=len(formats) == 1) for kind in formats}
     for target in targets.values():
         _check(target)
-    report = build(title, runs)
+    report = build(title, runs, advance, by_sweep=by_sweep, on_message=on_message)
     for kind, target in targets.items():
         if kind == "html":
             from paceline.report.page import page
 
-            text = page(report, build_charts(report, runs))
+            text = page(report, build_charts(report, runs, advance, on_message))
         elif kind == "md":
             text = as_markdown(report)
         else:

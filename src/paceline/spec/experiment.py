@@ -11,6 +11,7 @@ import msgspec
 
 from paceline import units
 from paceline.spec.fault import Fault, read_faults
+from paceline.spec.hosts import join_arguments
 from paceline.spec.interval import Interval
 from paceline.spec.option import Option, options_of
 from paceline.spec.stop import StopRule, read_rules
@@ -20,7 +21,7 @@ from paceline.spec.values import check_directory, check_name, number_as_text, pe
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     """All options of one run.
 
-    The key of a run is a hash of these fields in order, so new fields go to the end.
+    The key of a run is a hash of those fields in order that identify it, so new fields go to the end.
     """
 
     workload: Annotated[
@@ -39,7 +40,12 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         Option(cli="flag", minimum=1, unit="examples", unset="all", help="Number of training examples to use."),
     ] = None
     engine: Annotated[
-        str, Option(cli="flag", help="Framework that trains, e.g. torch; `paceline doctor` lists the engines.")
+        str,
+        Option(
+            cli="flag",
+            help="Framework that trains, e.g. torch; `paceline doctor` lists the engines. A workload that runs on only "
+            "one engine needs none.",
+        ),
     ] = "torch"
     strategy: Annotated[
         str,
@@ -67,8 +73,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
             axis=False,
             accepts=str | StopRule | Sequence[str | StopRule] | Mapping[str, float],
             parse=read_rules,
-            help="steps=N, loss=X, accuracy=X, epochs=N or seconds=N. May be given several times; the run ends when "
-            "the first rule is met.",
+            help="steps=N, loss=X, accuracy=X, epochs=N, seconds=N or plateau=N, which is met after N evaluations "
+            "without a new lowest test loss. May be given several times; the run ends when the first rule is met.",
         ),
     ] = (StopRule("epochs", 1),)
     fault: Annotated[
@@ -133,7 +139,13 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     ] = 3
     hosts: Annotated[
         str,
-        Option(cli="flag", help="local, or netns (Linux, root): isolated network namespaces on this machine."),
+        Option(
+            cli="flag",
+            split=join_arguments,
+            help="local; netns (Linux, root): isolated network namespaces on this machine; ssh:hosts.toml or "
+            "ssh:HOST,HOST: machines reached by ssh. In a list, what begins with no kind of hosts belongs to the value "
+            "before it.",
+        ),
     ] = "local"
     link: Annotated[
         str | None,
@@ -177,7 +189,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         Option(
             minimum=1,
             maximum=4096,
-            unset="an even share of the cores, or what the workload declares",
+            unset="an even share of the cores, or 1 if the engine measures that this is faster",
             help="Compute threads per worker.",
         ),
     ] = None
@@ -204,6 +216,37 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     record: Annotated[bool, Option(help="Record phases and samples; false is for measuring what recording costs.")] = (
         True
     )
+    trusted_network: Annotated[
+        bool,
+        Option(
+            cli="flag",
+            axis=False,
+            identifies=False,
+            help="Declare that only trusted users can reach the network between the hosts. Frameworks that accept any "
+            "connection (TensorFlow, gloo) need it on hosts of a network that other machines can reach.",
+        ),
+    ] = False
+    time_limit: Annotated[
+        str | None,
+        Option(
+            cli="flag",
+            axis=False,
+            # A sweep need not repeat a run that ended before another limit.
+            identifies=False,
+            unit="time",
+            unset="1h if all stop rules are loss or accuracy, else none",
+            check=units.time_limit,
+            help="Time of training after which a run that has met no stop rule ends as failed: 90s, 30m or 2h.",
+        ),
+    ] = None
+    lr_scale: Annotated[
+        str,
+        Option(
+            choices=("none", "linear"),
+            help="none, or linear: multiply the learning rate by the number of workers whose gradients one update "
+            "averages.",
+        ),
+    ] = "none"
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,6 +254,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
 
     run: RunSpec
     """The first run: every option with a list has the first value of it."""
+    given: frozenset[str] = frozenset()
+    """The options that the user gave; the others have their default."""
     axes: Mapping[str, tuple[Any, ...]] = {}
     """The options with several values; the runs are the product of these lists."""
     repeat: Annotated[int, Option(cli="flag", axis=False, minimum=1, help="Number of times to repeat each run.")] = 1
@@ -238,6 +283,8 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
 RUN_OPTIONS = options_of(RunSpec)
 OPTIONS = {**RUN_OPTIONS, **options_of(Experiment)}
 """Every option by name, in the order of its declaration."""
+IDENTIFYING = tuple(name for name in RunSpec.__struct_fields__ if name not in OPTIONS or OPTIONS[name].identifies)
+"""The fields of RunSpec that make two runs different; the number of the repeat is one of them."""
 AXES = tuple(name for name, option in OPTIONS.items() if option.axis)
 """The options that may be lists."""
 DEFAULTS = {name: OPTIONS[name].default for name in AXES if name != "workload"}

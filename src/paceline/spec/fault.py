@@ -5,7 +5,7 @@ The text is a kind of fault, a task or host, then clauses in any order: `to` (th
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import msgspec
@@ -184,3 +184,12 @@ def _seconds(text: str, *, minimum: float) -> float:
 def _number(value: float) -> str:
     """The number without trailing zeros and without an exponent."""
     return f"{value:.{_DECIMALS}f}".rstrip("0").rstrip(".")
+
+
+def not_injected(faults: Iterable[Fault], injected: Iterable[str]) -> list[Fault]:
+    """The faults without those that were injected already; a fault that is requested twice is injected twice."""
+    left = list(faults)
+    for what in injected:
+        if happened := next((fault for fault in left if str(fault) == what), None):
+            left.remove(happened)
+    return left

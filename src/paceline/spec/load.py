@@ -32,7 +32,7 @@ def experiment(fields: Mapping[str, Any]) -> Experiment:
     first = {name: items[0] for name, items in lists.items()}
     first |= {name: values.pop(name) for name in RUN_OPTIONS if name in values}
     axes = {name: items for name, items in lists.items() if len(items) > 1}
-    return Experiment(run=RunSpec(**first), axes=axes, **values)
+    return Experiment(run=RunSpec(**first), axes=axes, given=frozenset(fields), **values)
 
 
 def load_toml(path: Path) -> dict[str, Any]:
@@ -56,21 +56,21 @@ def load_toml(path: Path) -> dict[str, Any]:
 
 
 def split_list(text: str) -> list[str]:
-    """`a, b` -> ["a", "b"]. An empty item is an error, because it is always a typing mistake."""
+    """The parts between commas: `a, b` -> ["a", "b"]. An empty part is an error: it is always a typing mistake."""
     items = [item.strip() for item in text.split(",")]
     if not all(items):
         raise SpecError(f"list '{text}' has an empty item: separate the values with single commas, e.g. 1,2,3")
     return items
 
 
-def parse_assignments(pairs: Sequence[str]) -> dict[str, list[str]]:
+def parse_assignments(pairs: Sequence[str]) -> dict[str, str]:
     """The fields that `--set name=value` options give."""
     fields = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not value:
             raise SpecError(f"--set '{pair}' has no value: write --set name=value, e.g. --set lr=0.1")
-        fields[name.strip()] = split_list(value)
+        fields[name.strip()] = value
     for name in fields:
         if name not in AXES:
             raise SpecError(unknown("option", name, AXES))
@@ -86,7 +86,7 @@ def _read(option: Option, value: Any) -> Any:
 
 def _items(option: Option, value: Any) -> Sequence[Any]:
     if isinstance(value, str):
-        return split_list(value)
+        return option.split(split_list(value))
     items = value if isinstance(value, Sequence) and not isinstance(value, bytes) else [value]
     if not items:
         raise SpecError(f"{option.label}: the list of values is empty: give at least one value")

@@ -5,7 +5,7 @@ The flags of the command line, the reading of TOML files and keyword arguments, 
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
@@ -22,6 +22,8 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     """How the command line takes it: as an argument, as `--batch 100`, or only as `--set lr=0.1`."""
     axis: bool = True
     """Whether a list of values makes a sweep."""
+    identifies: bool = True
+    """Whether runs with different values are different runs, which are made and compared separately."""
     unit: str = ""
     choices: tuple[str, ...] = ()
     minimum: float | None = None
@@ -38,6 +40,8 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     """Prepares the user's value for conversion to the field's type."""
     check: Callable[[Any], object] | None = None
     """Raises SpecError for a value that is not allowed."""
+    split: Callable[[Sequence[str]], Sequence[str]] = tuple
+    """Makes the values of a list from its comma-separated parts, if a comma may also be inside of a value."""
 
     name: str = ""
     """Name of the field. `options_of` fills in this and the following attributes from the field."""

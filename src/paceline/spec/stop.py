@@ -1,5 +1,6 @@
 """Stop rules: parse `steps=2000`, and decide which rule of a run is met."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -7,9 +8,13 @@ import msgspec
 
 from paceline.errors import SpecError, unknown
 
-StopKind = Literal["steps", "loss", "accuracy", "epochs", "seconds"]
+StopKind = Literal["steps", "loss", "accuracy", "epochs", "seconds", "plateau"]
 _KINDS = get_args(StopKind)
-_COUNTED = ("steps", "epochs")
+TARGETS: tuple[StopKind, ...] = ("loss", "accuracy")
+"""The kinds that name a quality to reach. A run whose model never gets that good does not end by them."""
+EVALUATED: tuple[StopKind, ...] = (*TARGETS, "plateau")
+"""The kinds that need evaluations."""
+_COUNTED = ("steps", "epochs", "plateau")
 """The kinds whose value is a whole number."""
 _MAX_COUNT = 2**32 - 1
 """A step record stores the number of updates in 32 bits."""
@@ -51,6 +56,25 @@ class StopRule(msgspec.Struct, frozen=True):
         return f"{self.kind}={self.value:.15g}"
 
 
+class Improvement:
+    """Counts the evaluations since the best one."""
+
+    def __init__(self) -> None:
+        self.best = math.inf
+        self.evaluations_since = 0
+
+    def add(self, value: float) -> int:
+        """Add the value of an evaluation, of which less is better; returns the evaluations since the best value.
+
+        It is 0 after an evaluation that was better than all before it. A value that is not a number is never better.
+        """
+        if value < self.best:
+            self.best, self.evaluations_since = value, 0
+        else:
+            self.evaluations_since += 1
+        return self.evaluations_since
+
+
 def read_rules(given: Any) -> tuple[StopRule, ...]:
     """The rules that a spec gives as text, as a StopRule, as a list of these, or as a table {steps = 2000}."""
     if isinstance(given, Mapping):
@@ -69,8 +93,13 @@ def first_met_rule(
     updates_per_epoch: int,
     loss: float | None = None,
     accuracy: float | None = None,
+    since_best_loss: int | None = None,
 ) -> StopRule | None:
-    """The first rule that is met, or None. `loss` and `accuracy` are given only right after an evaluation."""
+    """The first rule that is met, or None.
+
+    `loss`, `accuracy` and `since_best_loss`, the number of evaluations since the lowest loss, are given only after an
+    evaluation.
+    """
     for rule in rules:
         match rule.kind:
             case "steps":
@@ -83,6 +112,8 @@ def first_met_rule(
                 met = loss is not None and loss <= rule.value
             case "accuracy":
                 met = accuracy is not None and accuracy >= rule.value
+            case "plateau":
+                met = since_best_loss is not None and since_best_loss >= rule.value
         if met:
             return rule
     return None

@@ -7,7 +7,7 @@ from math import prod
 import msgspec
 
 from paceline.errors import SpecError
-from paceline.spec.experiment import Experiment, RunSpec
+from paceline.spec.experiment import DEFAULTS, IDENTIFYING, Experiment, RunSpec
 
 MAX_RUNS = 10_000
 """More runs than this in one sweep is taken for a mistake."""
@@ -31,6 +31,16 @@ def expand(experiment: Experiment) -> list[RunSpec]:
     return list(dict.fromkeys(runs))
 
 
+_ADDED_OPTIONS = ("lr_scale",)
+"""Options that were added after the first release. Their defaults are not part of a key, so that a sweep recognizes the
+runs that an earlier version made."""
+
+
 def key(run: RunSpec) -> str:
-    """A hash of all options: equal for runs with equal options, on any machine and at any time."""
-    return hashlib.sha256(msgspec.json.encode(run, order="deterministic")).hexdigest()[:16]
+    """A hash of all options that identify a run: equal for equal runs, on any machine and at any time."""
+    options = {
+        name: getattr(run, name)
+        for name in IDENTIFYING
+        if name not in _ADDED_OPTIONS or getattr(run, name) != DEFAULTS[name]
+    }
+    return hashlib.sha256(msgspec.json.encode(options)).hexdigest()[:16]

@@ -12,6 +12,7 @@ from pathlib import Path
 from paceline.errors import StoreError
 from paceline.store.events import Event, TablesEvent, append_event
 from paceline.store.paths import RunPaths
+from paceline.store.regular_file import open_regular
 
 EVENT = TablesEvent.name
 
@@ -24,13 +25,15 @@ def write_checksums(paths: RunPaths) -> None:
         append_event(paths.events, EVENT, sha256=sums)
 
 
-def verify_checksums(path: Path, events: Sequence[Event]) -> None:
+def verify_checksums(run: str, path: Path, events: Sequence[Event]) -> None:
     """Raise StoreError if a table differs from its last checksum; a run without checksums passes."""
     tables_event = next((event for event in reversed(events) if event["event"] == EVENT), None)
     if tables_event and tables_event["sha256"].get(path.name) != _checksum(path):
-        raise StoreError(f"{path} is damaged: its checksum is wrong; restore the file or delete the run")
+        raise StoreError(
+            f"run {run} is damaged: the checksum of {path.name} is wrong; restore {path} or delete the run"
+        )
 
 
 def _checksum(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -10,8 +10,11 @@ import msgspec
 
 from paceline.messages import DECODE_ERRORS
 from paceline.store.paths import append_whole
+from paceline.store.regular_file import read_regular
 
 Event = dict[str, Any]
+_MAX_BYTES = 256 * 2**20
+"""More than any run writes. A larger file is damaged, and reading it could use up the memory."""
 
 
 class StoredEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +40,7 @@ class JoinedEvent(StoredEvent, frozen=True, kw_only=True):
 
 
 class AssignedEvent(StoredEvent, frozen=True, kw_only=True):
-    """A task received its number of compute threads."""
+    """A task received its number of compute threads, or has chosen another one by measurement."""
 
     name: ClassVar[str] = "assigned"
     task: str
@@ -51,6 +54,26 @@ class LinkEvent(StoredEvent, frozen=True, kw_only=True):
     host: str
     tx_mb_s: float
     rx_mb_s: float
+
+
+class MeasuredLink(msgspec.Struct, frozen=True, kw_only=True):
+    """The link from one host to another."""
+
+    sender: str
+    receiver: str
+    mb_s: float | None = None
+    rtt_s: float | None = None
+    """Median round-trip time."""
+    rtt_min_s: float | None = None
+
+
+class LinksEvent(StoredEvent, frozen=True, kw_only=True):
+    """The links between the hosts were measured, for this run or an earlier one with the same hosts."""
+
+    name: ClassVar[str] = "links"
+    pairs: tuple[MeasuredLink, ...]
+    measured_at: float
+    """Seconds since 1970."""
 
 
 class FinishedEvent(StoredEvent, frozen=True, kw_only=True):
@@ -73,6 +96,8 @@ class FinishedEvent(StoredEvent, frozen=True, kw_only=True):
     """The result of a computation that is not training."""
     dropped: int = 0
     operations_per_cpu_s: float = 0.0
+    sent_bytes: int | None = None
+    received_bytes: int | None = None
     fetched_bytes: int = 0
     shard_sizes: dict[str, dict[str, int]] = {}
     """For each parameter server, the number of values that it stores of each parameter."""
@@ -105,7 +130,16 @@ class TablesEvent(StoredEvent, frozen=True, kw_only=True):
 
 _TYPES: dict[str, type[StoredEvent]] = {
     event_type.name: event_type
-    for event_type in (JoinedEvent, AssignedEvent, LinkEvent, FinishedEvent, IncidentEvent, EndedEvent, TablesEvent)
+    for event_type in (
+        JoinedEvent,
+        AssignedEvent,
+        LinkEvent,
+        LinksEvent,
+        FinishedEvent,
+        IncidentEvent,
+        EndedEvent,
+        TablesEvent,
+    )
 }
 _RENAMED = {"homes": "shard_sizes"}
 """Field names of earlier versions and the names that replaced them."""
@@ -121,12 +155,16 @@ def parse_event(line: bytes) -> Event | None:
     return event
 
 
+def read_lines(events: Path) -> list[bytes]:
+    """The lines of an event file; the last is empty unless it is incomplete."""
+    return read_regular(events, _MAX_BYTES).split(b"\n")
+
+
 def append_event(events: Path, name: str, **fields: Any) -> None:
     """Append an event to a run that has ended, with the time of its last event."""
-    with events.open("a+b", buffering=0) as file:
-        file.seek(0)
-        lines = file.readall().split(b"\n")
-        t_s = next((event["t_s"] for line in reversed(lines) if (event := parse_event(line))), 0.0)
-        # An incomplete last line gets a line end, so that it does not damage the new event.
-        line_end = b"\n" if lines[-1] else b""
+    lines = read_lines(events) if events.exists() else [b""]
+    t_s = next((event["t_s"] for line in reversed(lines) if (event := parse_event(line))), 0.0)
+    # An incomplete last line gets a line end, so that it does not damage the new event.
+    line_end = b"\n" if lines[-1] else b""
+    with events.open("ab", buffering=0) as file:
         append_whole(file, line_end + msgspec.json.encode({"t_s": t_s, "event": name, **fields}) + b"\n")

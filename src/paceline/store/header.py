@@ -30,6 +30,10 @@ class ResumePoint(msgspec.Struct, frozen=True, kw_only=True):
     trained_s: float = 0.0
     run: str | None = None
     """Id of the run that is continued; None for a restart inside the same run."""
+    faults: tuple[str, ...] = ()
+    """Faults that were injected in the runs that this one continues, as users write them. They do not happen again."""
+    damaged: tuple[str, ...] = ()
+    """Newer checkpoints that could not be used, each as a line that says why."""
 
 
 class RunHeader(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +65,8 @@ class RunHeader(msgspec.Struct, frozen=True, kw_only=True):
     """Link and CPU limits by host."""
     operations_per_example: int | None = None
     """Floating-point operations of a training step for one example; None for a model of the user."""
+    lr: float | None = None
+    """Learning rate of an update, with --set lr_scale applied; None if nothing is trained, or if the run is older."""
     data: str = "?"
     """Which data was used."""
     resumed: ResumePoint | None = None

@@ -4,6 +4,7 @@ import errno
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
@@ -18,6 +19,8 @@ class RunPaths:
     """
 
     def __init__(self, directory: Path) -> None:
+        if directory.name in ("", ".."):
+            directory = directory.resolve()  # `.` and `..` have no name, which is the id of the run.
         self.directory = directory
         self.id = directory.name
         self.runs = directory.parent
@@ -68,16 +71,26 @@ class RunPaths:
 
 
 def link_cache(runs: Path) -> Path:
-    """The file that caches measured link capacities by layout."""
+    """The file that caches the measured links between hosts."""
     return runs / ".links.json"
 
 
 def write_whole(path: Path, data: bytes | memoryview) -> None:
     """Write a file so that it exists complete or not at all."""
+    with writing_whole(path) as file:
+        file.write(data)
+
+
+@contextmanager
+def writing_whole(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, which appears under its name when it is complete, and not at all after an error."""
     temporary = path.with_name(path.name + ".partial")
+    temporary.unlink(missing_ok=True)
     try:
-        temporary.write_bytes(data)
-    except OSError:
+        # Exclusive: a link or a named pipe that somebody puts there is not written to.
+        with temporary.open("xb") as file:
+            yield file
+    except BaseException:
         temporary.unlink(missing_ok=True)  # Free the space of the incomplete file: the disk may be full.
         raise
     os.replace(temporary, path)
@@ -178,14 +191,29 @@ def find_run(runs: Path, name: str) -> RunPaths:
 
 
 def runs_of_sweep(runs: Path, name: str) -> list[RunPaths]:
-    """The runs of a sweep, which are named after it: `name-1`, `name-2`, …, oldest first."""
-    return [paths for paths in all_runs(runs) if re.fullmatch(rf"{re.escape(name)}-\d+", paths.id)]
+    """The runs of a sweep, which are named after it: `name-1`, `name-2`, …, oldest first.
+
+    A name such as `other/name` is that of a sweep in another runs directory.
+    """
+    directory, _, sweep = name.rpartition("/")
+    pattern = re.compile(rf"{re.escape(sweep)}-\d+")
+    return [paths for paths in all_runs(Path(directory) if directory else runs) if pattern.fullmatch(paths.id)]
 
 
 def find_runs(runs: Path, names: Sequence[str]) -> list[RunPaths]:
     """All runs of the sweeps with these names; a name that is not a sweep is looked up as a run. No run is repeated."""
-    runs_by_id: dict[str, RunPaths] = {}
+    # Ids repeat in different runs directories, and a directory can be named in several ways.
+    runs_by_directory: dict[Path, RunPaths] = {}
     for name in names:
         for paths in runs_of_sweep(runs, name) or [find_run(runs, name)]:
-            runs_by_id[paths.id] = paths
-    return list(runs_by_id.values())
+            runs_by_directory.setdefault(paths.directory.resolve(), paths)
+    return list(runs_by_directory.values())
+
+
+def are_several_sweeps(runs: Path, names: Sequence[str], selected: Sequence[RunPaths]) -> bool:
+    """Whether several sweeps were named, or the selected runs are in several runs directories.
+
+    Then equal configurations of different sweeps are compared with each other, and are not repeats of one.
+    """
+    sweeps = {name for name in names if runs_of_sweep(runs, name)}
+    return len(sweeps) > 1 or len({paths.directory.resolve().parent for paths in selected}) > 1

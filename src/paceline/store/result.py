@@ -1,13 +1,18 @@
 """The result of a run as plain data. Its fields are the keys of result.json and of `--json`."""
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal, get_type_hints
 
 import msgspec
 
+from paceline.errors import StoreError
+from paceline.spec.experiment import RunSpec
 from paceline.store.header_facts import stored_host_kind
 from paceline.strategies.registry import strategies
 
 Status = Literal["ok", "failed", "diverged", "aborted"]
+SCHEMA = 3
+"""Version of the results that this version of Paceline writes."""
 
 
 class Final(msgspec.Struct, kw_only=True):
@@ -39,6 +44,20 @@ class Staleness(msgspec.Struct, kw_only=True):
     max: int
 
 
+class Exchanged(msgspec.Struct, kw_only=True):
+    """Gradients, parameters and row indices that a worker exchanged with other tasks, in MB, whatever carried them."""
+
+    sent_mb: float
+    received_mb: float
+
+
+class RunExchanged(Exchanged, kw_only=True):
+    """The same of all workers together."""
+
+    sent_mb_per_update: float
+    received_mb_per_update: float
+
+
 class WorkerResult(msgspec.Struct, kw_only=True):
     task: str
     host: str
@@ -48,8 +67,12 @@ class WorkerResult(msgspec.Struct, kw_only=True):
     staleness: Staleness | None
     dropped: int = 0
     """Steps whose gradient arrived too late for its update and was dropped (--backup)."""
+    exchanged: Exchanged | None = None
+    """During its steps; None if the strategy exchanges nothing or does not count, or if the worker did not finish."""
     fetched_mb: float = 0.0
     """Size of the blocks that it fetched from other tasks; 0 for training."""
+    threads: int | None = None
+    """Compute threads: the number that was given, or the one that the worker found to be faster."""
 
 
 class Traffic(msgspec.Struct, kw_only=True):
@@ -77,6 +100,18 @@ class Link(msgspec.Struct, kw_only=True):
     """`by --link` if the rate was given, `measured` if it was measured."""
 
 
+class PairLink(msgspec.Struct, kw_only=True):
+    """The link from one host to another, measured before the training."""
+
+    sender: str = msgspec.field(name="from")
+    receiver: str = msgspec.field(name="to")
+    mb_s: float | None
+    """Rate of one TCP connection; None if it could not be measured."""
+    rtt_ms: float | None
+    """Median round-trip time of small messages."""
+    rtt_min_ms: float | None
+
+
 class HostResult(msgspec.Struct, kw_only=True):
     host: str
     tasks: list[str]
@@ -95,10 +130,15 @@ class HostResult(msgspec.Struct, kw_only=True):
     """None if the host has no link of its own, or its capacity is not known."""
 
 
-class Suspect(msgspec.Struct, kw_only=True):
-    """The cause with the second largest share."""
+WORKERS_TIME = "the workers' time"
+RUN_TIME = "the time of startup and training"
+
+
+class AccountedTime(msgspec.Struct, kw_only=True):
+    """The share of the time that one cause accounts for."""
 
     cause: str
+    """As in `Verdict.cause`; `unknown` if it is not known what the time was spent on."""
     where: str
     share: float
 
@@ -109,12 +149,17 @@ class Verdict(msgspec.Struct, kw_only=True):
     cause: str
     where: str
     share: float
-    """Share of the workers' time that the cause accounts for; for `startup`, share of the total time."""
+    """Share of the time that the cause accounts for; 0 if the bottleneck is not clear."""
     evidence: list[str]
     remedy: list[str]
-    runner_up: Suspect | None = None
+    runner_up: AccountedTime | None = None
+    """The cause with the second largest share."""
     confidence: Literal["high", "medium", "low"] = "low"
     """Depends on the number of steps, the part of their time that was recorded, and the lead over the second cause."""
+    account: list[AccountedTime] = []
+    """What the time was spent on, the largest share first; the shares add up to 1. Empty for runs of older versions."""
+    share_of: str = WORKERS_TIME
+    """What the shares are a share of: the workers' time or, if startup took most of the run, startup and training."""
 
 
 class Incident(msgspec.Struct, kw_only=True):
@@ -203,6 +248,9 @@ class Result(msgspec.Struct, kw_only=True):
     """Traceback of a user's workload that failed, from the first frame in the user's code; None otherwise."""
     traced_steps: int = 0
     """Traced steps; their phases are used to divide the time of fused steps into phases."""
+    unrecorded_steps: int = 0
+    """Steps that are part of the training but have no row in steps.parquet: their worker was killed after its gradient
+    was applied and before it had recorded the step."""
     faults: list[FaultResult] = []
     """The faults that were injected with --fault."""
     synchronous: bool = False
@@ -211,7 +259,19 @@ class Result(msgspec.Struct, kw_only=True):
     """Whether the strategy has one worker, so that the run is the baseline of runs with several workers."""
     one_machine: bool = False
     """Whether the tasks of all hosts compete for the cores of one machine."""
-    schema: int = 2
+    examples_per_update: int = 0
+    """Training examples in one update; 0 for a computation that is not training."""
+    lr: float | None = None
+    """Learning rate of an update, with lr_scale applied; None if nothing is trained, or if an older version trained."""
+    exchanged: RunExchanged | None = None
+    """What the workers exchanged with other tasks; None if that is not known of every worker."""
+    machine_cores: int = 0
+    """Cores of all machines of the run together; 0 if no host joined, or if an older version made the run."""
+    versions: dict[str, str | None] = {}
+    """Versions of Python, Paceline and the framework, by name."""
+    links: list[PairLink] = []
+    """The links between hosts, each direction once; empty if they were not measured."""
+    schema: int = SCHEMA
     """Schema version with which the result was written; `decode` fills in keys that a later version added."""
 
     @property
@@ -226,14 +286,39 @@ class Result(msgspec.Struct, kw_only=True):
         return self.reached.at_s if self.reached and is_quality else None
 
 
+_SETTING_TYPES: dict[str, Any] = get_type_hints(RunSpec) | {"stop": Sequence[str], "fault": Sequence[str]}
+_Settings = msgspec.defstruct("_Settings", [(name, _SETTING_TYPES[name], None) for name in RunSpec.__struct_fields__])
+"""Checks the types of stored settings. Stop rules and faults are stored as users write them."""
+
+
 def encode(result: Result) -> bytes:
     return msgspec.json.encode(result)
 
 
-def decode(data: bytes) -> Result:
-    """The result, with the keys that its schema version lacks."""
-    result = msgspec.json.decode(data, type=Result)
+def decode(data: bytes, run: str) -> Result:
+    """The result of a run, with the keys that its schema version lacks; StoreError if a newer version wrote it."""
+    document = msgspec.json.decode(data, type=dict[str, Any])
+    schema = document.get("schema", 1)
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise StoreError(
+            f"run {run} was made by a newer version of Paceline (its result has schema {schema}, this one reads up to "
+            f"{SCHEMA}): update Paceline"
+        )
+    _check_numbers(document)
+    result = msgspec.convert(document, Result)
+    msgspec.convert(result.settings, _Settings)
     if result.schema < 2 and (strategy := strategies().get(result.strategy)):
         result.synchronous, result.single_worker = strategy.synchronous, strategy.single_worker
         result.one_machine = stored_host_kind(result.hosts_kind).shares_one_machine
+    if result.schema < 3 and (strategy := strategies().get(result.strategy)):
+        gradients = strategy.gradients_per_update(len(result.workers), result.settings.get("backup") or 0)
+        result.examples_per_update = result.batch * gradients
     return result
+
+
+def _check_numbers(value: Any) -> None:
+    """Raise ValidationError if a whole number has more than 64 bits: computing with it would overflow."""
+    if isinstance(value, int) and abs(value) >= 2**63:
+        raise msgspec.ValidationError("a number has more than 64 bits")
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_numbers(inner)

@@ -1,23 +1,38 @@
-"""Builds the two tables of a run, steps and samples, from the entries of its journal. Times are on the run's clock."""
+"""Builds the two tables of a run, steps and samples, from its journal. Times are on the run's clock.
 
-from collections.abc import Iterable
-from typing import Any
+Tables are built and written in parts, so that the memory does not grow with the length of the run.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 
 import numpy as np
 import polars as pl
 from msgspec import structs
+from polars.io.plugins import register_io_source
 
 from paceline.messages import HostSample, LinkCount
-from paceline.recording.layout import FIELDS, FINAL, TRACED, RecordKind
+from paceline.recording.layout import FIELDS, FINAL, RECORD_BYTES, TRACED, RecordKind
 from paceline.recording.rows import decode
-from paceline.store.journal import ClockOffset, Entry, HostSamples, TaskAdded, TaskRecords
+from paceline.store.journal import ClockOffset, JournalReader
+from paceline.store.paths import writing_whole
 
+Table = TypeVar("Table", pl.DataFrame, pl.LazyFrame)
 _RECORD_COLUMNS = {column: numpy_type for field in FIELDS for column, numpy_type in field.columns.items()}
 STEPS_SCHEMA: dict[str, Any] = {
     "task": pl.String,
     "host": pl.String,
     **{column: pl.Series(np.empty(0, numpy_type)).dtype for column, numpy_type in _RECORD_COLUMNS.items()},
+    "undone": pl.Boolean,
 }
+_BYTES_AT_ONCE = 20_000 * RECORD_BYTES
+_SAMPLES_AT_ONCE = 5_000
+"""Parts of this size become rows at once: larger ones take more memory and are no faster."""
+_ROWS_PER_GROUP = 131_072
+"""Rows of a row group of a parquet file, which is the part that a reader can skip or read by itself."""
 _COUNTS = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets")
 TASK_FIELDS: dict[str, Any] = {
     "task": pl.String,
@@ -39,42 +54,139 @@ SAMPLES_SCHEMA: dict[str, Any] = {
 }
 
 
-def build_tables(entries: Iterable[Entry]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The tables (steps, samples). Damaged or missing entries lose only their own rows."""
-    offsets: dict[str, int] = {}
-    hosts: dict[str, str] = {}
-    chunks: dict[str, list[bytes]] = {}
-    samples: dict[str, list[HostSample]] = {}
-    for entry in entries:
-        match entry:
-            case TaskAdded(task, host):
-                hosts[task] = host
-            case ClockOffset(host, offset_ns, _):
-                offsets[host] = offset_ns
-            case TaskRecords(task, data):
-                chunks.setdefault(task, []).append(data)
-            case HostSamples(host, host_samples):
-                samples.setdefault(host, []).extend(host_samples)
-    step_tables = [_steps(task, hosts.get(task, "?"), b"".join(data), offsets) for task, data in sorted(chunks.items())]
-    sample_tables = [
-        _samples(host, host_samples, offsets.get(host, 0)) for host, host_samples in sorted(samples.items())
-    ]
-    return (
-        pl.concat(step_tables) if step_tables else pl.DataFrame(schema=STEPS_SCHEMA),
-        pl.concat(sample_tables) if sample_tables else pl.DataFrame(schema=SAMPLES_SCHEMA),
-    )
+class Undone(NamedTuple):
+    """Which records of one attempt of a task were undone, because all tasks returned to a checkpoint later."""
+
+    kept_update: float = math.inf
+    """The last update that was kept."""
+    first_step: float = math.inf
+    """The number of the first step that was undone."""
 
 
-def upgrade_table(table: pl.DataFrame, schema: dict[str, Any]) -> pl.DataFrame:
-    """A table of any version with the current schema; task fields that an older version lacks are null."""
-    return table.cast(pl.Schema(schema))
+def step_batches(journal: JournalReader, unshipped: Mapping[str, Iterable[bytes]]) -> Iterator[pl.DataFrame]:
+    """The rows of the table `steps` in parts, by task. Damaged or missing entries lose only their own rows.
+
+    `unshipped` has the records of each task that are not in the journal.
+    """
+    last_attempt = len(journal.restored)
+    for task in sorted({*journal.tasks, *unshipped}):
+        host = journal.task_hosts.get(task, "?")
+        for attempt in range(last_attempt + 1):
+            undone = _undone_of(journal, task, attempt)
+            unsent = unshipped.get(task, ()) if attempt == last_attempt else ()
+            for data in _regrouped(chain(journal.records(task, attempt), unsent)):
+                yield _step_rows(task, host, data, journal.clocks.get(host, ()), undone)
 
 
-def _steps(task: str, host: str, data: bytes, offsets: dict[str, int]) -> pl.DataFrame:
+def sample_batches(journal: JournalReader) -> Iterator[pl.DataFrame]:
+    """The rows of the table `samples` in parts, by host."""
+    for host in sorted(journal.hosts):
+        clocks = journal.clocks.get(host, ())
+        samples: list[HostSample] = []
+        for new in journal.samples(host):
+            samples += new
+            if len(samples) >= _SAMPLES_AT_ONCE:
+                yield sample_rows(host, samples, clocks)
+                samples = []
+        if samples:
+            yield sample_rows(host, samples, clocks)
+
+
+def write_table(target: Path, schema: Mapping[str, Any], batches: Iterator[pl.DataFrame]) -> None:
+    """Write a parquet file from its parts, of which only a few are in memory at a time; it appears complete."""
+    with writing_whole(target) as file:
+        watched = _WatchedFile(file)
+        try:
+            source = register_io_source(lambda *_: batches, schema=pl.Schema(schema))
+            source.sink_parquet(cast(BinaryIO, watched), row_group_size=_ROWS_PER_GROUP)
+        except pl.exceptions.PolarsError:
+            if watched.error:
+                raise watched.error from None
+            raise
+
+
+class _WatchedFile:
+    """A file that remembers a failed write: polars reports a full disk as an error of the table."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self.error: OSError | None = None
+
+    def write(self, data: bytes) -> int:
+        try:
+            return self._file.write(data)
+        except OSError as error:
+            self.error = error
+            raise
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
+def _regrouped(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same records in chunks of about equal size; an incomplete record at the end of a chunk is left out."""
+    group = bytearray()
+    for chunk in chunks:
+        whole = len(chunk) - len(chunk) % RECORD_BYTES
+        for at in range(0, whole, _BYTES_AT_ONCE):
+            group += chunk[at : min(at + _BYTES_AT_ONCE, whole)]
+            if len(group) >= _BYTES_AT_ONCE:
+                yield bytes(group)
+                group.clear()
+    if group:
+        yield bytes(group)
+
+
+def _on_run_clock(host_ns: np.ndarray, clocks: Sequence[ClockOffset]) -> np.ndarray:
+    """Times of a host's clock as times of the run; the offset is interpolated between measurements of the clock."""
+    if not clocks:
+        return host_ns
+    # Relative to the first offset, because an offset itself may need more digits than a float has.
+    first = clocks[0].offset_ns
+    drift = np.interp(host_ns, [clock.host_ns for clock in clocks], [clock.offset_ns - first for clock in clocks])
+    on_run_clock: np.ndarray = host_ns + first + np.rint(drift).astype(np.int64)
+    return on_run_clock
+
+
+def _undone_of(journal: JournalReader, task: str, attempt: int) -> Undone:
+    """What was undone of an attempt of a task, which is what it recorded between two returns to a checkpoint."""
+    later = journal.restored[attempt:]
+    if not later:
+        return Undone()
+    kept_update, first_step = min(later), math.inf
+    for data in _regrouped(journal.records(task, attempt)):
+        rows = decode(data)
+        undone_steps = rows["step"][(rows["update"] > kept_update) & (rows["kind"] == RecordKind.STEP)]
+        if len(undone_steps):
+            first_step = min(first_step, undone_steps.min())
+    return Undone(kept_update, first_step)
+
+
+def _is_undone(rows: np.ndarray, undone: Undone) -> np.ndarray:
+    """Which rows belong to a step or an evaluation after the update that was kept."""
+    kind = rows["kind"]
+    undone_eval = (kind == RecordKind.EVAL) & (rows["update"] > undone.kept_update)
+    between_steps = (kind == RecordKind.EVAL) | (kind == RecordKind.CHECKPOINT)
+    # A phase has the number of its step, but not of its update.
+    is_undone: np.ndarray = np.where(between_steps, undone_eval, rows["step"] >= undone.first_step)
+    return is_undone
+
+
+def upgrade_table(table: Table, schema: dict[str, Any]) -> Table:
+    """A table of any version with the current schema.
+
+    Of what an older version lacks, a Boolean column is false, and the fields of a task are null.
+    """
+    missing = [name for name, kind in schema.items() if kind == pl.Boolean and name not in table.collect_schema()]
+    return table.with_columns(pl.lit(False).alias(name) for name in missing).cast(pl.Schema(schema))
+
+
+def _step_rows(task: str, host: str, data: bytes, clocks: Sequence[ClockOffset], undone: "Undone") -> pl.DataFrame:
+    """The rows of a task's records: one for each phase, step and evaluation."""
     records = decode(data)
     kind_names = np.array([kind.name.lower() for kind in RecordKind])
     is_eval = records["kind"] == RecordKind.EVAL
-    start_ns = records["start_ns"].astype(np.int64) + offsets.get(host, 0)
+    start_ns = _on_run_clock(records["start_ns"].astype(np.int64), clocks)
     return pl.DataFrame(
         {
             "task": pl.repeat(task, len(records), eager=True),
@@ -90,15 +202,18 @@ def _steps(task: str, host: str, data: bytes, offsets: dict[str, int]) -> pl.Dat
             "staleness": records["staleness"],
             "traced": (records["flags"] & TRACED) > 0,
             "final": (records["flags"] & FINAL) > 0,
+            "undone": _is_undone(records, undone),
         },
         schema=STEPS_SCHEMA,
     )
 
 
-def _samples(host: str, samples: list[HostSample], offset_ns: int) -> pl.DataFrame:
+def sample_rows(host: str, samples: Sequence[HostSample], clocks: Sequence[ClockOffset]) -> pl.DataFrame:
+    """One row for each sample of a host."""
+    t_ns = np.array([sample.t_ns for sample in samples], np.int64)
     columns: dict[str, list[Any]] = {
         "host": [host] * len(samples),
-        "t_s": [(sample.t_ns + offset_ns) / 1e9 for sample in samples],
+        "t_s": list(_on_run_clock(t_ns, clocks) / 1e9),
         "cpu_s": [sample.cpu_s for sample in samples],
         "cores_busy_s": [sample.cores_busy_s for sample in samples],
         "memory_bytes": [sample.memory_bytes for sample in samples],

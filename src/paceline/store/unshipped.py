@@ -3,51 +3,76 @@
 They are still in the record files of the tasks, in the spool directory of the run.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from paceline.recording.layout import RECORD_BYTES
 from paceline.recording.reader import RecordReader
-from paceline.store.journal import TaskRecords, read_journal
+from paceline.recording.record_files import record_files
+from paceline.store.journal import JournalReader
 from paceline.store.paths import RunPaths
 
-
-def unshipped_records(paths: RunPaths) -> list[TaskRecords]:
-    """The records in the spool of agents on this machine that are not in the journal."""
-    files = sorted(paths.spool.glob("*/*.records"))
-    shipped = _last_shipped(paths) if files else {}
-    return [
-        TaskRecords(file.stem, data) for file in files if (data := _records_after(file, shipped.get(file.stem, b"")))
-    ]
+_RECORDS_AT_ONCE = 20_000
 
 
-def _last_shipped(paths: RunPaths) -> dict[str, bytes]:
-    """The last record of each task in the journal."""
-    last_records = {}
-    if paths.journal.exists():
-        for entry in read_journal(paths.journal):
-            if isinstance(entry, TaskRecords) and len(entry.data) >= RECORD_BYTES:
-                last_records[entry.task] = entry.data[-RECORD_BYTES:]
-    return last_records
+class UnshippedRecords:
+    """The records of a task after the last shipped one. They are read each time that they are needed."""
+
+    def __init__(self, files: Sequence[Path], last_shipped: bytes) -> None:
+        """`files` are those of all processes of the task, in order."""
+        self._files, self._first = _files_after(files, last_shipped)
+
+    def __iter__(self) -> Iterator[bytes]:
+        later = (_chunks(file) for file in self._files[1:])
+        return chain(_chunks(self._files[0], self._first), *later)
 
 
-def _records_after(file: Path, last_shipped: bytes) -> bytes:
-    """The records after the last shipped one.
+def unshipped_records(paths: RunPaths, journal: JournalReader) -> dict[str, UnshippedRecords]:
+    """By task, the records in the spool of agents on this machine that are not in the journal."""
+    return {
+        task: UnshippedRecords(files, journal.last_records(task)[-RECORD_BYTES:])
+        for task, files in record_files(paths.spool).items()
+    }
 
-    If the file does not contain that record, a restarted task wrote the file, and all of its records are new.
+
+def _files_after(files: Sequence[Path], last_shipped: bytes) -> tuple[Sequence[Path], int]:
+    """The files with records after the last shipped one, and the number of the first of these in the first file.
+
+    If no file contains that record, an older version wrote the files: there, a restarted task overwrote the file of
+    the process before it, and all records in it are new.
     """
-    data = b"".join(_chunks(file))
-    position = data.rfind(last_shipped) if last_shipped else -1
+    for number in reversed(range(len(files))) if last_shipped else ():
+        if first := _number_after(files[number], last_shipped):
+            return files[number:], first
+    return files, 0
+
+
+def _number_after(file: Path, last_shipped: bytes) -> int:
+    """The number of the record after the last shipped one; 0 if the file does not contain that record."""
+    found, first = 0, 0
+    for chunk in _chunks(file):
+        if (number := _last_number_of(last_shipped, chunk)) is not None:
+            found = first + number + 1
+        first += len(chunk) // RECORD_BYTES
+    return found
+
+
+def _last_number_of(record: bytes, chunk: bytes) -> int | None:
+    """The number of the last record of the chunk that is equal to this one; None if there is none."""
+    position = chunk.rfind(record)
     # Records are unique because they contain times in nanoseconds. A match that does not start at the beginning of a
     # record is a coincidence.
-    return data if position < 0 or position % RECORD_BYTES else data[position + RECORD_BYTES :]
+    while position >= 0 and position % RECORD_BYTES:
+        position = chunk.rfind(record, 0, position + RECORD_BYTES - 1)
+    return None if position < 0 else position // RECORD_BYTES
 
 
-def _chunks(file: Path) -> Iterator[bytes]:
-    """The contents of a record file; nothing after the first error, and nothing of a file in another format."""
-    reader = RecordReader(file)
+def _chunks(file: Path, first: int = 0) -> Iterator[bytes]:
+    """The records of a file from a number on, up to the first error; nothing of a file in another format."""
+    reader = RecordReader(file, first)
     try:
-        while chunk := reader.new():
+        while chunk := reader.new(_RECORDS_AT_ONCE):
             yield chunk
     except OSError:
         return

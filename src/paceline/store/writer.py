@@ -3,7 +3,6 @@
 Appends are small and not buffered, so a killed controller loses nothing that was written.
 """
 
-import io
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,24 +11,28 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import polars as pl
 import tomli_w
 from filelock import FileLock
 
 from paceline.errors import StoreError
 from paceline.plan.place import RunPlan
 from paceline.recording.reader import truncate_unused
+from paceline.recording.record_files import record_files
 from paceline.recording.recorder import clock_ns
-from paceline.store import tables
 from paceline.store.checksums import write_checksums
 from paceline.store.header import EVENT as HEADER_EVENT
 from paceline.store.header import RunHeader, header_fields, spec_fields
-from paceline.store.journal import Entry, Journal, TaskRecords, read_journal
+from paceline.store.journal import Entry, Journal, JournalReader, TaskRecords
 from paceline.store.paths import RunPaths, append_whole, create_run, write_whole
+from paceline.store.tables import SAMPLES_SCHEMA, STEPS_SCHEMA, sample_batches, step_batches, write_table
 from paceline.store.unshipped import unshipped_records
 
 _MAX_FILE_BYTES = 4 * 2**30
 """Largest file that a task may store with the run. A model that needs more is not expected on these hosts."""
+
+_MAX_LOG_BYTES = 64 * 2**20
+"""Largest log of a task. Agents ship less of each process, but a task may be restarted often."""
+_LOG_IS_FULL = b"\n[paceline: this log has its largest size; later output is not stored.]\n"
 
 
 class RunWriter:
@@ -75,9 +78,11 @@ class RunWriter:
             self._journal.add(entry)
 
     def log(self, name: str, text: bytes) -> None:
-        """Append output of a task to its log file."""
+        """Append output of a task to its log file, until the file has its largest size."""
         with self.catch_disk_errors(), self.paths.log(name).open("ab") as file:
-            file.write(text)
+            left_bytes = _MAX_LOG_BYTES - file.tell()
+            if left_bytes > 0:
+                file.write(text if len(text) <= left_bytes else text[:left_bytes] + _LOG_IS_FULL)
 
     def write_stacks(self, text: str) -> str:
         """Write the stacks of the tasks; returns the path of the file relative to the run directory."""
@@ -139,24 +144,22 @@ def consolidate(paths: RunPaths) -> None:
     if not paths.journal.exists():
         shutil.rmtree(paths.spool, ignore_errors=True)
         return
-    steps, samples = tables.build_tables(chain(read_journal(paths.journal), unshipped_records(paths)))
     try:
-        _write(paths, steps, samples)
+        _write_tables(paths)
     except OSError:
         # Record files reserve space for later records: free it and try again.
-        for records in paths.spool.glob("*/*.records"):
+        for records in chain.from_iterable(record_files(paths.spool).values()):
             truncate_unused(records)
-        _write(paths, steps, samples)
+        _write_tables(paths)
     paths.journal.unlink()
     shutil.rmtree(paths.spool, ignore_errors=True)
 
 
-def _write(paths: RunPaths, steps: pl.DataFrame, samples: pl.DataFrame) -> None:
-    for table, target in ((steps, paths.steps), (samples, paths.samples)):
-        # polars does not write the file itself, because it reports a full disk as an error of the table.
-        data = io.BytesIO()
-        table.write_parquet(data)
-        write_whole(target, data.getbuffer())
+def _write_tables(paths: RunPaths) -> None:
+    journal = JournalReader(paths.journal)
+    unshipped = unshipped_records(paths, journal)
+    write_table(paths.steps, STEPS_SCHEMA, step_batches(journal, unshipped))
+    write_table(paths.samples, SAMPLES_SCHEMA, sample_batches(journal))
     write_checksums(paths)
 
 
@@ -165,4 +168,5 @@ def _spec_fields(plan: RunPlan) -> dict[str, Any]:
     fields = {key: value for key, value in spec_fields(plan.spec).items() if value is not None}
     del fields["repeat"]
     fields["layout"] = str(plan.layout)
-    return fields
+    # Text with a comma would be read as several values; a list of one is not divided.
+    return {key: [value] if isinstance(value, str) and "," in value else value for key, value in fields.items()}

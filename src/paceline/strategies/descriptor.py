@@ -54,6 +54,10 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True):
         """The phase that holds both the exchange and the wait for the other workers; None if they are separate."""
         return None if self.barrier_phase == "wait" else self.barrier_phase
 
+    def gradients_per_update(self, workers: int, backup: int = 0) -> int:
+        """The number of workers whose gradients one update averages; `backup` workers are not waited for."""
+        return workers - backup if self.synchronous else 1
+
     def reason_against(self, refused: Mapping[Fact, str]) -> str | None:
         """The first reason that holds for this strategy of those for which a workload refuses strategies."""
         return next((reason for fact, reason in refused.items() if getattr(self, fact)), None)

@@ -6,12 +6,19 @@ import logging
 import os
 import sys
 import traceback
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+from paceline.errors import PacelineError, RunError, UserCodeError, message_of, shorten
+from paceline.files.reference import cache_directory
+from paceline.files.store import FileStore
+from paceline.forkserver.lifeline import die_with_parent
 from paceline.messages.stack_signal import DUMP_SIGNAL
 from paceline.task import connections
+from paceline.task.cgroups import join_cgroups
 from paceline.task.channel import Channel
-from paceline.task.lifeline import die_with_parent, join_cgroups
+from paceline.task.classify_error import is_permanent
 from paceline.task.summarize_error import summarize_error
 from paceline.train.context import Job, Outcome, TaskContext
 
@@ -26,40 +33,62 @@ def main() -> None:
         faulthandler.register(DUMP_SIGNAL, file=open(arguments.stacks, "ab"), all_threads=True)  # noqa: SIM115
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     channel = Channel.take_over_stdio(Job)
+    files = FileStore(cache_directory(), Path(arguments.scratch))
     try:
-        channel.finished(_run(channel, Path(arguments.records)))
+        channel.finished(_run(channel, Path(arguments.records), files))
         code = 0
     except BaseException as error:
-        logging.getLogger("paceline").error("%s", traceback.format_exc())
-        channel.failed(summarize_error(error), _traceback(error, channel))
+        logging.getLogger("paceline").error("%s", shorten(traceback.format_exc()))
+        permanent = is_permanent(error, channel.order.may_pass)
+        channel.failed(summarize_error(error), _traceback(error, channel.order, files), permanent=permanent)
         code = 1
     sys.stderr.flush()
     # Not sys.exit: threads of the framework may hang while they clean up, and everything that matters is sent already.
     os._exit(code)
 
 
-def _run(channel: "Channel[Job]", records: Path) -> Outcome:
+def _run(channel: "Channel[Job]", records: Path, files: FileStore) -> Outcome:
     from paceline.data.registry import load
-    from paceline.entry_points import load_object
     from paceline.recording.recorder import Recorder, SilentRecorder
     from paceline.workloads.model import Model
     from paceline.workloads.registry import workload
-    from paceline.workloads.user_workload import user_examples
+    from paceline.workloads.user_data import user_examples
 
     job = channel.order
     connections.watch(job.address, lambda address, silent_s: _fail_disconnected(channel, address, silent_s))
-    spec = workload(job.workload, job.size)
+    spec = workload(_workload_name(job, files), job.size)
+    data = replace(job.data, paths=tuple(str(files.path(file)) for file in job.data_files))
     context = TaskContext(
         job=job,
         workload=spec,
         # A workload with a model of the user's own has none yet: the engine builds it and replaces this placeholder.
         model=spec.model or Model((1,), ()),
-        data=load(spec.dataset, job.data, job.examples) if spec.dataset else user_examples(spec),
+        data=load(spec.dataset, data, job.examples) if spec.dataset else user_examples(spec),
         recorder=(Recorder if job.record else SilentRecorder)(records),
         rendezvous=channel,
+        files=files,
     )
-    outcome: Outcome = load_object(job.entry_point)(context)
+    outcome: Outcome = _load_engine(job)(context)
     return outcome
+
+
+def _workload_name(job: Job, files: FileStore) -> str:
+    """The name of the workload on this host: a user's file may be at another path than on the controller's machine."""
+    return str(files.folder_of(job.code) / job.code[0].name) if job.code else job.workload
+
+
+def _load_engine(job: Job) -> Callable[[TaskContext], Outcome]:
+    """The engine's function for this task; RunError if it or its framework cannot be imported."""
+    from paceline.entry_points import load_object
+
+    try:
+        function: Callable[[TaskContext], Outcome] = load_object(job.entry_point)
+    except Exception as error:
+        cause = f"{type(error).__name__}: {message_of(error)}"
+        raise RunError(
+            f"engine {job.engine} is installed, but importing it fails ({cause}): repair or reinstall its packages"
+        ) from error
+    return function
 
 
 def _fail_disconnected(channel: "Channel[Job]", address: str, silent_s: float) -> None:
@@ -70,18 +99,27 @@ def _fail_disconnected(channel: "Channel[Job]", address: str, silent_s: float) -
     os._exit(1)
 
 
-def _traceback(error: BaseException, channel: "Channel[Job]") -> str:
-    """The traceback; for a user's own workload only the part that starts in the user's code."""
-    from paceline.workloads.user_workload import code_path, is_user_workload, user_traceback
+def _traceback(error: BaseException, job: Job, files: FileStore) -> str:
+    """The traceback; for a user's own workload only the part that starts in the user's code.
 
-    name = channel.order.workload
-    return user_traceback(error, code_path(name)) if is_user_workload(name) else traceback.format_exc()
+    Empty for an error that Paceline raised about a user's workload: its line says everything.
+    """
+    from paceline.workloads.user_workload import code_path, is_user_workload, passes_through, user_traceback
+
+    name = _workload_name(job, files)
+    if not is_user_workload(name):
+        return shorten(traceback.format_exc())
+    file = code_path(name)
+    if isinstance(error, UserCodeError):
+        return error.traceback
+    return "" if isinstance(error, PacelineError) and not passes_through(error, file) else user_traceback(error, file)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="paceline.task")
     parser.add_argument("--records", required=True)
     parser.add_argument("--stacks", required=True)
+    parser.add_argument("--scratch", required=True)
     parser.add_argument("--cgroup", action="append", default=[])
     return parser.parse_args()
 

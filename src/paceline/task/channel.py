@@ -6,7 +6,7 @@ from typing import BinaryIO, Generic, TypeVar
 
 import msgspec
 
-from paceline.errors import PeersGone, RunError
+from paceline.errors import PeersGone
 from paceline.messages import (
     HOST,
     Attached,
@@ -24,16 +24,25 @@ from paceline.messages import (
     Reassign,
     Receiver,
     Sender,
+    ThreadsChosen,
     ToTask,
 )
 
 Order = TypeVar("Order", bound=msgspec.Struct)
-"""What this process is to do: a Job or a LinkOrder."""
+"""What this process is to do: a Job."""
 _CHUNK_BYTES = 4 * 2**20
 _MAY_EXIT_TIMEOUT_S = 1.0
 """How long to wait for the agent's last measurement; the result is sent already, so the task exits without it then."""
 EXIT_ORPHANED = 70
 """The exit code of a task whose agent has closed the pipe."""
+
+
+def stdio_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """This process's stdin and stdout, for messages only; what frameworks print goes to stderr, the task's log."""
+    stdin, stdout = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    return stdin, stdout
 
 
 class Channel(Generic[Order]):
@@ -53,11 +62,8 @@ class Channel(Generic[Order]):
 
     @classmethod
     def take_over_stdio(cls, order_type: type[Order]) -> "Channel[Order]":
-        """A channel on this process's stdin and stdout; what frameworks print goes to stderr, the task's log."""
-        stdin, stdout = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(2, 1)
-        return cls(stdin, stdout, order_type)
+        """A channel on this process's stdin and stdout."""
+        return cls(*stdio_pipes(), order_type)
 
     @property
     def order(self) -> Order:
@@ -77,6 +83,9 @@ class Channel(Generic[Order]):
         names = [task for task, addresses in self._peers.items() if addresses.get(HOST) == address]
         return " and ".join(names) or "another host"
 
+    def report_threads(self, threads: int) -> None:
+        self._send(ThreadsChosen(threads))
+
     def start_together(self) -> None:
         if not self._bound_sent:
             self.exchange_addresses({})
@@ -88,7 +97,7 @@ class Channel(Generic[Order]):
         self._reassigned.wait()
         self._reassigned.clear()
         if self.halted.is_set():
-            raise RunError(why)
+            raise PeersGone(why)
         return self.order
 
     def attach(self, kind: str, name: str, data: bytes) -> None:
@@ -101,9 +110,9 @@ class Channel(Generic[Order]):
         self._send(Finished(msgspec.Raw(msgspec.msgpack.encode(outcome))))
         self._may_exit.wait(_MAY_EXIT_TIMEOUT_S)
 
-    def failed(self, user_line: str, traceback: str) -> None:
-        """Send the error that ends this task; returns like `finished`."""
-        self._send(Failed(user_line, traceback))
+    def failed(self, user_line: str, traceback: str, *, permanent: bool = False) -> None:
+        """Send the error that ends this task (see messages.Failed); returns like `finished`."""
+        self._send(Failed(user_line, traceback, permanent).shortened())
         self._may_exit.wait(_MAY_EXIT_TIMEOUT_S)
 
     def _wait(self, event: threading.Event) -> None:
@@ -135,7 +144,7 @@ class Channel(Generic[Order]):
                         self._may_start.set()
                     case Halt():
                         self.halted.set()
-                        self._reassigned.set()  # Wakes up `regroup`, which then fails: no new peers will come.
+                        self._reassigned.set()  # Wakes up `wait_for_new_job`, which then fails: no new peers will come.
                     case Disconnect():
                         # Set the other events as well to wake up `_wait`, which then raises PeersGone.
                         for event in (self.disconnect_requested, self._has_peers, self._may_start):

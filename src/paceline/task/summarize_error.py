@@ -2,9 +2,11 @@
 
 import re
 
-from paceline.errors import PacelineError, one_line
+from paceline.errors import PacelineError, message_of, one_line, shorten
 
 _MAX_LENGTH = 300
+_MAX_SEARCHED_LENGTH = 100_000
+"""Far above a message of TensorFlow; a longer one has no graph locations, and searching it would take seconds."""
 _NOISE = re.compile(
     r"Graph execution error:|\d+ root error\(s\) found|Detected at node .* defined at|File \".*\", line \d+|"
     r"<stack traces unavailable>|\[\[\{\{node|Original stack trace|\(\d+\) \w+:\s*$"
@@ -17,9 +19,18 @@ _OP_SUFFIX = re.compile(r"\s*(\[\[\{\{node .*|\[Op:\w+\])\s*$")
 
 def summarize_error(error: BaseException) -> str:
     """The message of the error without TensorFlow's graph locations; with the exception's type unless it is ours."""
-    text = _FUNCTION_NODE.sub("", str(error))
+    if isinstance(error, SystemExit):
+        return f"the code of the workload calls sys.exit({message_of(error)}): remove the call, or raise an exception"
+    text = message_of(error)
+    if len(text) <= _MAX_SEARCHED_LENGTH:
+        text = _without_graph_locations(text)
+    line = one_line(shorten(text, _MAX_LENGTH))
+    return line if isinstance(error, PacelineError) else f"{type(error).__name__}: {line}"
+
+
+def _without_graph_locations(text: str) -> str:
+    text = _FUNCTION_NODE.sub("", text)
     if "Graph execution error" in text or "{{node" in text:
         lines = [line for line in text.splitlines() if line.strip() and not _NOISE.match(line.strip())]
         text = " ".join(_OP_SUFFIX.sub("", line) for line in lines) or text
-    line = one_line(text)[:_MAX_LENGTH]
-    return line if isinstance(error, PacelineError) else f"{type(error).__name__}: {line}"
+    return " ".join(text.split())

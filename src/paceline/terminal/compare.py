@@ -5,92 +5,73 @@ from statistics import median
 
 from rich.console import Group as Stack
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from paceline.analyze.comparison import Comparison
-from paceline.analyze.metrics import ACCURACY, EXAMPLES, LOSS, MEMORY, TO_TARGET, TRAIN, UPDATES, informative_metrics
+from paceline.analyze.metrics import (
+    ACCURACY,
+    EXAMPLES,
+    EXAMPLES_TO_TARGET,
+    LOSS,
+    MEMORY,
+    TO_TARGET,
+    TRAIN,
+    UPDATES,
+    exchanged_mb_per_update,
+    informative_metrics,
+)
 from paceline.analyze.repeats import Group, setting, varied
 from paceline.analyze.sync_async import steps_per_worker
 from paceline.present import numbers
-from paceline.present.labels import REPEATS_LEGEND, TIME_BY_PHASE, setting_label
-from paceline.store.result import HostResult, Result
+from paceline.present.bottleneck import short_bottleneck
+from paceline.present.labels import TIME_BY_PHASE, setting_label
+from paceline.store.result import HostResult
 from paceline.terminal.conclusions import conclusions
+from paceline.terminal.conditions import conditions
 from paceline.terminal.fitting_table import FittingTable
-from paceline.terminal.tables import align_right, plain_table, status
-
-_COMMON_SETTINGS = ("workload", "size", "engine", "strategy", "layout", "batch", "hosts_kind", "stop")
 
 
 def comparison_view(comparison: Comparison) -> RenderableType:
     """Metrics of all configurations, then their hosts, then the conclusions in words."""
     groups = comparison.groups
-    parts: list[RenderableType] = [_heading(groups), Text(), metrics_table(groups)]
+    parts: list[RenderableType] = [Text("\n".join(conditions(groups)), style="dim"), Text(), metrics_table(groups)]
     if any(group.ok for group in groups):
         parts += [Text(), hosts_table(groups)]
     return Stack(*parts, *conclusions(comparison))
-
-
-def run_list(results: Sequence[Result]) -> Table:
-    """One row per run."""
-    table = plain_table(
-        "run", "workload", "engine", "strategy", "layout", "batch", "status", "training time", "updates/s", "accuracy"
-    )
-    align_right(table, "batch", "training time", "updates/s", "accuracy")
-    for result in results:
-        table.add_row(
-            result.run,
-            result.title,
-            result.engine,
-            result.strategy,
-            result.layout,
-            numbers.batch(result.batch),
-            status(result),
-            numbers.seconds(result.train_s),
-            numbers.number(result.updates_per_s),
-            numbers.accuracy(result.final.accuracy),
-        )
-    return table
-
-
-def _heading(groups: Sequence[Group]) -> Text:
-    """The settings that all configurations have in common, and how to read the tables."""
-    first, differing = groups[0].first, varied(groups)
-    texts = {
-        "workload": first.workload,
-        "size": first.size,
-        "engine": first.engine,
-        "strategy": first.strategy,
-        "layout": f"'{first.layout}'",
-        "batch": f"batch {first.batch}" if first.batch else "",
-        "hosts_kind": f"{first.hosts_kind} hosts",
-        "stop": "until " + " or ".join(first.settings.get("stop") or ()),
-    }
-    common = " · ".join(texts[name] for name in _COMMON_SETTINGS if name not in differing and texts[name])
-    legend = REPEATS_LEGEND if any(len(group.ok) > 1 for group in groups) else ""
-    return Text("\n".join(line for line in (common, legend) if line), style="dim")
 
 
 def metrics_table(groups: Sequence[Group]) -> FittingTable:
     """One row per configuration."""
     differing = varied(groups) or ["strategy"]
     informative = informative_metrics(groups)
-    metrics = [metric for metric in (TO_TARGET, TRAIN) if metric in informative]
+    metrics = [TO_TARGET, EXAMPLES_TO_TARGET, *([TRAIN] if TRAIN in informative else [])]
     metrics += [UPDATES, EXAMPLES, LOSS, ACCURACY, MEMORY]
-    titles = ["runs", *[metric.title for metric in metrics], "value", "steps per worker"]
+    titles = ["runs", "examples/update", "learning rate", *[metric.title for metric in metrics]]
+    titles += ["exchanged/update (MB)", "value", "bottleneck", "steps per worker"]
+    show_lr = len({group.first.lr for group in groups}) > 1
     labels = [setting_label(name) for name in differing]
-    table = FittingTable(labels, [[title] for title in titles], left_aligned=["steps per worker"])
+    table = FittingTable(labels, [[title] for title in titles], left_aligned=["bottleneck", "steps per worker"])
     for group in groups:
         table.add(
             [setting(group.first, name) for name in differing],
             [
                 _run_count(group),
+                numbers.amount(group.first.examples_per_update),
+                f"{group.first.lr:g}" if show_lr and group.first.lr is not None else numbers.MISSING,
                 *[metric.text(group) for metric in metrics],
+                numbers.number(_exchanged_per_update(group)),
                 numbers.exact(group.ok[0].final.value) if group.ok else numbers.MISSING,
+                short_bottleneck([result.verdict for result in group.ok]),
                 " ".join(f"{spread.median:,.0f}" for spread in steps_per_worker(group).values()) or numbers.MISSING,
             ],
         )
     return table
+
+
+def _exchanged_per_update(group: Group) -> float | None:
+    """MB that all workers sent and received, as the median over the repeats; None if it is not known."""
+    spread = group.spread(exchanged_mb_per_update)
+    return spread.median if spread else None
 
 
 def hosts_table(groups: Sequence[Group]) -> FittingTable:

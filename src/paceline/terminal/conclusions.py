@@ -6,9 +6,11 @@ from math import isclose
 from rich.console import RenderableType
 from rich.text import Text
 
+from paceline.analyze.baseline import Pair
 from paceline.analyze.comparison import Comparison
 from paceline.analyze.difference import Difference, interval_text
-from paceline.analyze.metrics import ACCURACY, EXAMPLES, STALENESS, UPDATES, informative_metrics
+from paceline.analyze.metrics import ACCURACY, EXAMPLES, STALENESS, TO_TARGET, UPDATES, informative_metrics
+from paceline.analyze.repeats import different_updates
 from paceline.analyze.scaling import Scaling
 from paceline.analyze.sync_async import COSTS, strategy_families
 from paceline.present.numbers import MISSING, percent
@@ -45,10 +47,18 @@ def _differences(comparison: Comparison) -> Iterable[RenderableType]:
         differences = [found for metric in metrics if (found := pair.difference(metric))]
         few_groups = len(comparison.groups) <= _FEW_GROUPS
         shown = _without_redundant(differences) if few_groups else differences[:1]
-        lines += [one.sentence if len(bases) == 1 else f"{one.sentence}; baseline: {one.base}" for one in shown]
+        lines += [_difference_text(one, pair, several_bases=len(bases) > 1) for one in shown]
     if lines:
         title = f"Compared with baseline {bases.pop()}" if len(bases) == 1 else "Compared with the respective baseline"
         yield from _section(title, lines)
+
+
+def _difference_text(difference: Difference, pair: Pair, *, several_bases: bool) -> str:
+    parts = [difference.sentence, f"baseline: {difference.base}" if several_bases else ""]
+    # The time to a target says little without the size of the updates that led there.
+    if difference.metric is TO_TARGET:
+        parts.append(different_updates(pair.group, pair.base, pair.name, pair.base_name))
+    return "; ".join(filter(None, parts))
 
 
 def _without_redundant(differences: Sequence[Difference]) -> list[Difference]:
@@ -97,11 +107,11 @@ _CONSTANT = {"weak": "constant batch per worker", "strong": "constant total batc
 
 
 def _speedup(gain: Difference | None) -> str:
-    """With its confidence interval."""
+    """With its confidence interval, if there is one that says something."""
     if gain is None:
         return MISSING
-    text = f"{gain.gain.value:.2f}×"
-    return f"{text} (95 % CI {interval_text(gain.gain)})" if gain.gain.is_known else text
+    text = f"{gain.gain.value:.2f}×" + (" (too short)" if gain.too_short else "")
+    return f"{text} (95 % CI {interval_text(gain.gain)})" if gain.gain.is_known and not gain.gain.is_too_wide else text
 
 
 def _section(title: str, lines: Sequence[str]) -> Iterable[RenderableType]:

@@ -1,5 +1,6 @@
 """Draws everything about one run."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Group as Stack
@@ -8,26 +9,48 @@ from rich.table import Table
 from rich.text import Text
 
 from paceline.present import numbers
-from paceline.present.bottleneck import bottleneck_location, bottleneck_share, second_cause
+from paceline.present.bottleneck import (
+    account_text,
+    advice_and_command,
+    bottleneck_location,
+    bottleneck_share,
+    second_cause,
+)
 from paceline.present.labels import TIME_BY_PHASE
+from paceline.present.links import LEGEND, link_table
 from paceline.present.notes import run_notes
 from paceline.spec.experiment import DEFAULTS
 from paceline.store.result import Result, WorkerResult
 from paceline.terminal.fault_table import faults_table
-from paceline.terminal.fitting_table import FittingTable
-from paceline.terminal.tables import status
+from paceline.terminal.fitting_table import FittingTable, UnwrappedLine
+from paceline.terminal.tables import logs_of, status
 
 _SHOWN_ELSEWHERE = ("record", "sample_hz", "fault")
 """Settings that are not listed: those of the measurement itself, and faults, which have a table."""
+_LABEL_WIDTH = len("second cause")
 
 
 def details(result: Result) -> RenderableType:
-    faults: list[RenderableType] = [faults_table(result.faults), Text()] if result.faults else []
-    return Stack(_head(result), Text(), _workers(result), Text(), _hosts(result), Text(), *faults, _closing(result))
+    """Everything about a run. A run without a step has nothing to measure: only what it was and why it ended."""
+    parts: list[RenderableType] = [_head(result)]
+    if _made_steps(result):
+        parts += [_workers(result), *([_hosts(result)] if _has_samples(result) else [])]
+        parts += [Stack(*_links(result))] if result.links else []
+    parts += [faults_table(result.faults)] if result.faults else []
+    parts.append(_closing(result))
+    return Stack(*[item for part in parts for item in (part, Text())][:-1])
+
+
+def _made_steps(result: Result) -> bool:
+    return any(worker.steps for worker in result.workers)
+
+
+def _has_samples(result: Result) -> bool:
+    """False if the run ended before the first sample of a host, or if nothing was recorded."""
+    return any(host.memory_mb_max or host.cpu_cores_max for host in result.hosts)
 
 
 def _head(result: Result) -> Table:
-    reached = result.reached
     settings = {name: value for name, value in result.settings.items() if _is_notable(name, value)}
     rows: list[tuple[str, RenderableType]] = [
         ("run", f"{result.run}   ({result.started_at})"),
@@ -39,6 +62,17 @@ def _head(result: Result) -> Table:
         ),
         ("settings", ", ".join(f"{k} {' '.join(v) if isinstance(v, list) else v}" for k, v in settings.items())),
         ("data", result.data),
+        *(_measured(result) if _made_steps(result) else [("time", f"total {numbers.seconds(result.total_s)}")]),
+        ("directory", result.dir),
+        *([("logs", logs_of(result))] if result.status != "ok" else []),
+    ]
+    return _labelled(rows)
+
+
+def _measured(result: Result) -> list[tuple[str, RenderableType]]:
+    """Time, throughput and quality of a run that made steps."""
+    reached = result.reached
+    return [
         (
             "time",
             f"training {numbers.seconds(result.train_s)}, startup {numbers.seconds(result.first_step_s)}, "
@@ -52,15 +86,13 @@ def _head(result: Result) -> Table:
             if reached
             else numbers.MISSING,
         ),
-        ("directory", result.dir),
     ]
-    return _labelled(rows)
 
 
-def _labelled(rows: list[tuple[str, RenderableType]]) -> Table:
+def _labelled(rows: list[tuple[str, RenderableType]], *, label_width: int = 0) -> Table:
     """Two columns: labels and values."""
     table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim")
+    table.add_column(style="dim", min_width=label_width)
     table.add_column(overflow="fold")
     for label, value in rows:
         table.add_row(label, Text(value) if isinstance(value, str) else value)
@@ -94,12 +126,25 @@ def _quality(result: Result) -> str:
 
 def _workers(result: Result) -> FittingTable:
     last = "staleness: mean / p95 / max" if result.batch else "fetched (MB): total / per update"
-    table = FittingTable(["worker", "host", "steps"], [[TIME_BY_PHASE], [last]], left_aligned=[TIME_BY_PHASE, last])
+    exchanged = "exchanged (MB): sent / received / per step"
+    table = FittingTable(
+        ["worker", "host", "steps"],
+        [[TIME_BY_PHASE], [exchanged], [last]],
+        left_aligned=[TIME_BY_PHASE, exchanged, last],
+    )
     for worker in result.workers:
         steps = f"{worker.steps:,}" + (f" (+{worker.dropped:,} dropped as late)" if worker.dropped else "")
         phases = numbers.phase_shares(worker.phases)
-        table.add([worker.task, worker.host, steps], [phases, _staleness(worker) if result.batch else _fetched(worker)])
+        values = [phases, _exchanged(worker), _staleness(worker) if result.batch else _fetched(worker)]
+        table.add([worker.task, worker.host, steps], values)
     return table
+
+
+def _exchanged(worker: WorkerResult) -> str:
+    if worker.exchanged is None:
+        return numbers.MISSING
+    sent, received = worker.exchanged.sent_mb, worker.exchanged.received_mb
+    return " / ".join(map(numbers.number, (sent, received, (sent + received) / max(1, worker.steps))))
 
 
 def _staleness(worker: WorkerResult) -> str:
@@ -136,7 +181,15 @@ def _hosts(result: Result) -> FittingTable:
     return table
 
 
-def _closing(result: Result) -> Table:
+def _links(result: Result) -> list[RenderableType]:
+    headings, rows = link_table(result.links)
+    table = FittingTable(headings[:1], [[heading] for heading in headings[1:]])
+    for first, *others in rows:
+        table.add([first], others)
+    return [Text(f"links between hosts: {LEGEND}", style="dim"), table]
+
+
+def _closing(result: Result) -> Stack:
     """The bottleneck with evidence and remedies, then incidents and notes."""
     verdict = result.verdict
     share = bottleneck_share(verdict)
@@ -144,15 +197,30 @@ def _closing(result: Result) -> Table:
         (bottleneck_location(verdict.cause, verdict.where), "bold"), f" ({share})" if share else ""
     )  # fmt: skip
     second = second_cause(verdict)
-    rows: list[tuple[str, RenderableType]] = [
+    finding: list[tuple[str, RenderableType]] = [
         ("bottleneck", location),
+        *_rows("time spent", [spent] if (spent := account_text(verdict)) else []),
         *_rows("evidence", verdict.evidence),
         *_rows("second cause", [second] if second else []),
-        *_rows("remedy", verdict.remedy),
+    ]
+    notes = [
         *_rows("incident", [f"{incident.t_s:.2f} s: {incident.what}" for incident in result.incidents], style="red"),
         *_rows("note", run_notes(result), style="dim"),
     ]
-    return _labelled(rows)
+    made_steps = _made_steps(result)
+    if not made_steps:
+        finding = [("steps", "none: the run ended before its first step")]
+    tables = [_labelled(rows, label_width=_LABEL_WIDTH) for rows in (finding, notes) if rows]
+    return Stack(tables[0], *(_remedies(verdict.remedy) if made_steps else []), *tables[1:])
+
+
+def _remedies(remedies: list[str]) -> Iterator[RenderableType]:
+    """Each advice, with its command on a line of its own that is never wrapped, so that it can be copied."""
+    for number, remedy in enumerate(remedies):
+        advice, command = advice_and_command(remedy)
+        yield _labelled(_rows("remedy" if number == 0 else "", [advice]), label_width=_LABEL_WIDTH)
+        if command:
+            yield UnwrappedLine(f"{' ' * (_LABEL_WIDTH + 4)}{command}")
 
 
 def _rows(label: str, lines: list[str], style: str = "") -> list[tuple[str, RenderableType]]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -24,6 +25,17 @@ class Lines:
             for number, part in enumerate(Text(line).wrap(console, max(20, options.max_width - 4))):
                 part.rstrip()
                 yield Text("  " if number == 0 else "    ") + part
+
+
+class UnwrappedLine:
+    """A line that is not wrapped, such as a command to copy. The console must print it with `crop=False`."""
+
+    def __init__(self, line: str) -> None:
+        self._line = line
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Segment(self._line)
+        yield Segment.line()
 
 
 class FittingTable:

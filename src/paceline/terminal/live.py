@@ -1,126 +1,104 @@
-"""Shows a run in progress: a live view on a terminal, a plain line every few seconds elsewhere."""
+"""Shows a run in progress: a live view on a terminal, plain lines elsewhere."""
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from math import isnan
+from contextlib import ExitStack, contextmanager
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
-from paceline.control.progress import progress as progress_by_rule
 from paceline.control.run_controller import StateListener
-from paceline.control.run_state import RunState
+from paceline.control.run_state import Mark, RunState
 from paceline.plan.place import RunPlan
-from paceline.present.colours import PHASE_COLOURS
-from paceline.present.numbers import MISSING, accuracy, number, percent
+from paceline.present.numbers import count, rate
+from paceline.terminal.live_view import (
+    mark_line,
+    progress_texts,
+    run_titles,
+    setup_titles,
+    time_texts,
+    view_lines,
+    worker_note,
+)
+from paceline.terminal.working import working
 
 _REFRESH_S = 0.25
 _PLAIN_EVERY_S = 5.0
 """Seconds between plain lines."""
-_BAR_CELLS = 24
-"""Characters of a full phase bar."""
-_SHOWN_PHASES = 3
+_MAX_PLAIN_RATES = 8
+"""With more workers, a plain line has only their lowest and highest rate."""
 
 
 @contextmanager
 def show(console: Console, plan: RunPlan, number: int, total: int) -> Iterator[StateListener]:
     """The view of run `number` of `total` that suits the console: call it with the state of the run."""
-    title = _title(plan, number, total)
-    if not console.is_terminal:
-        console.print(title, highlight=False, markup=False, soft_wrap=True)
-        yield _plain(console)
-        return
-    with Live(Text(title), console=console, refresh_per_second=1 / _REFRESH_S, transient=True) as live:
+    with ExitStack() as stack:
+        listener = stack.enter_context((_live if console.is_terminal else _plain)(console, plan, number, total))
+        finishing = False
+
+        def watch(state: RunState) -> None:
+            nonlocal finishing
+            if not finishing:
+                listener(state)
+            if state.stage == "ended" and not finishing:
+                finishing = True
+                stack.pop_all().close()
+                stack.enter_context(working(console, f"{state.run}: writing the tables and the result"))
+
+        yield watch
+
+
+@contextmanager
+def _live(console: Console, plan: RunPlan, number: int, total: int) -> Iterator[StateListener]:
+    title = Text(" · ".join([*run_titles(plan, number, total), "opening the hosts"]), no_wrap=True, overflow="ellipsis")
+    # Drawn only when it is updated, by the thread that also changes the state.
+    with Live(title, console=console, auto_refresh=False, transient=True) as live:
         shown = 0.0
 
         def watch(state: RunState) -> None:
             nonlocal shown
             if time.monotonic() - shown >= _REFRESH_S:
                 shown = time.monotonic()
-                live.update(live_view(title, state))
+                # The last line of the terminal stays free for the cursor.
+                lines = view_lines(state, number, total, console.width, max(1, console.height - 1))
+                live.update(Group(*lines), refresh=True)
 
         yield watch
 
 
-def live_view(title: str, state: RunState) -> Group:
-    return Group(Text(title, style="bold"), progress(state), workers(state), hosts(state))
+@contextmanager
+def _plain(console: Console, plan: RunPlan, number: int, total: int) -> Iterator[StateListener]:
+    def line(text: str) -> None:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
 
-
-def progress(state: RunState) -> Table:
-    done = max(progress_by_rule(state).values(), default=0.0)
-    table = Table.grid(padding=(0, 1))
-    table.add_row(ProgressBar(total=1.0, completed=done, width=40), Text(_progress_text(state)))
-    return table
-
-
-def workers(state: RunState) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    step_result = state.plan.step_gives
-    for name in ("worker", "host", "steps", "steps/s", step_result, "time by phase"):
-        table.add_column(name, justify="right" if name in ("steps", "steps/s", step_result) else "left")
-    for worker in state.workers.values():
-        rate, loss = number(worker.steps_per_s), f"{worker.loss:.4f}" if worker.steps else MISSING
-        table.add_row(worker.task, worker.host, f"{worker.steps:,}", rate, loss, _phase_bar(worker.phases))
-    return table
-
-
-def hosts(state: RunState) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for name in ("host", "cores used", "memory (MB)", "network (MB/s)", "loopback (MB/s)"):
-        table.add_column(name, justify="left" if name == "host" else "right")
-    for host in state.hosts.values():
-        values = (host.cpu_cores, host.memory_mb, host.external_mb_s, host.loopback_mb_s)
-        table.add_row(host.host, *map(number, values))
-    return table
-
-
-def _phase_bar(phases: dict[str, float]) -> Text:
-    bar = Text()
-    for phase, share in phases.items():
-        bar.append("█" * round(share * _BAR_CELLS), style=PHASE_COLOURS.get(phase, "white"))
-    top = sorted(phases.items(), key=lambda item: -item[1])[:_SHOWN_PHASES]
-    return bar.append(" " + ", ".join(f"{phase} {percent(share)}" for phase, share in top))
-
-
-def _progress_text(state: RunState) -> str:
-    """Updates, time and last evaluation so far, and the loss or accuracy to reach."""
-    if state.opened_ns is None:
-        return state.stage
-    parts = [f"update {state.update:,}", f"{number(state.updates_per_s)}/s", f"{state.elapsed_s:.1f} s"]
-    if limit := state.plan.update_limit:
-        parts[0] += f" of {limit:,}"
-    if state.evaluation:
-        _, loss, share = state.evaluation
-        parts.append(f"test loss {loss:.4f}" + ("" if isnan(share) else f", accuracy {accuracy(share)}"))
-    parts += [f"until {rule}" for rule in state.plan.spec.stop if rule.kind in ("loss", "accuracy")]
-    return " · ".join(parts)
-
-
-def _plain(console: Console) -> StateListener:
-    printed = time.monotonic()
+    line(" · ".join([*run_titles(plan, number, total), *setup_titles(plan)]))
+    printed, marks = time.monotonic(), tuple[Mark, ...]()
 
     def watch(state: RunState) -> None:
-        nonlocal printed
-        if time.monotonic() - printed < _PLAIN_EVERY_S:
-            return
-        printed = time.monotonic()
-        rates = " ".join(f"{worker.task} {number(worker.steps_per_s)}/s" for worker in state.workers.values())
-        line = f"  {_progress_text(state)}" + (f" · {rates}" if state.update else "")
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        nonlocal printed, marks
+        for mark in state.marks:
+            if mark not in marks:
+                line(f"  {mark_line(mark).plain}")
+        marks = state.marks
+        if time.monotonic() - printed >= _PLAIN_EVERY_S:
+            printed = time.monotonic()
+            line(f"  {plain_line(state)}")
 
-    return watch
+    yield watch
 
 
-def _title(plan: RunPlan, number: int, total: int) -> str:
-    spec = plan.spec
-    head = f"[{number}/{total}] " if total > 1 else ""
-    where = f"layout '{plan.layout}' on {spec.hosts} hosts" + (f", link {spec.link}" if spec.link else "")
-    where += f", cpus {spec.cpus}" if spec.cpus else ""
-    rules = " or ".join(map(str, spec.stop))
-    where += "".join(f" · {name} {value:g}" for name, value in (("lr", spec.lr), ("threads", spec.threads)) if value)
-    where += f" · batch {spec.batch}" if plan.trains else ""
-    return f"{head}{plan.title} · {spec.engine} · {spec.strategy} · {where} · until {rules}"
+def plain_line(state: RunState) -> str:
+    """Progress, and the rate of each worker, in one line."""
+    parts = [*progress_texts(state), *time_texts(state)]
+    if state.update:
+        parts.append(_rates(state))
+    notes = {task: worker_note(state, worker) for task, worker in state.workers.items()}
+    return " · ".join([*parts, *(f"{task}: {note}" for task, note in notes.items() if note)])
+
+
+def _rates(state: RunState) -> str:
+    rates = {task: state.steps_per_s(task) for task in state.workers}
+    if len(rates) > _MAX_PLAIN_RATES:
+        return f"{count(len(rates), 'worker')}, {rate(min(rates.values()))} to {rate(max(rates.values()))} steps/s each"
+    return " ".join(f"{task} {rate(value)}/s" for task, value in rates.items())

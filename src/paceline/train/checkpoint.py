@@ -49,8 +49,10 @@ def encode(state: TrainingState) -> bytes:
 
 
 def update_of(path: Path) -> int:
-    """The update of a checkpoint; StoreError if the file is damaged or not a checkpoint. Its values are not read."""
+    """The update of a checkpoint; StoreError if the file is damaged or not a checkpoint, or a value is not finite."""
     with _CheckpointFile(path) as file:
+        for name in sorted(file.names):
+            file.finite_tensor(name)
         return file.update
 
 
@@ -75,6 +77,8 @@ class _CheckpointFile:
         self._path = path
 
     def __enter__(self) -> "_CheckpointFile":
+        if not self._path.is_file():
+            raise StoreError(f"{self._path} is not a checkpoint: it is not a regular file")
         try:
             opening: Any = safe_open(self._path, framework="numpy")
             self._file = opening.__enter__()
@@ -99,6 +103,11 @@ class _CheckpointFile:
                 f"{self._path} belongs to another model: '{name}' is {stored.get_dtype()} {stored.get_shape()}, "
                 f"not F32 {list(shape.shape)}"
             )
+        return self.finite_tensor(name)
+
+    def finite_tensor(self, name: str) -> Vector:
+        if (dtype := self._file.get_slice(name).get_dtype()) != "F32":
+            raise StoreError(f"{self._path}: '{name}' is {dtype}, not F32")
         tensor: Vector = self._file.get_tensor(name)
         if not np.isfinite(tensor).all():
             raise StoreError(f"{self._path}: '{name}' contains NaN or infinite values")
@@ -111,7 +120,8 @@ class InitialState:
     def __init__(self, context: TaskContext) -> None:
         self._model, self._seed = context.model, context.job.seed
         restore = context.job.restore
-        self._state = read(Path(restore), context.model.parameters) if restore else None
+        path = context.files.path(restore) if restore and context.files else None
+        self._state = read(path, context.model.parameters) if path else None
         self.update = self._state.update if self._state else 0
 
     def values(self, part: slice | None = None) -> Vector:

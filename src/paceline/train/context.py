@@ -7,7 +7,10 @@ import msgspec
 
 from paceline.data.batches import Examples
 from paceline.data.dataset import PreparedData
+from paceline.files.reference import FileRef
+from paceline.files.store import FileStore
 from paceline.plan.roles import WORKER
+from paceline.ports import PortRange
 from paceline.recording.recorder import Recorder
 from paceline.spec.interval import Interval
 from paceline.spec.stop import StopRule
@@ -26,14 +29,23 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     servers: int
     address: str
     """Address of this host; the task binds only to this address."""
+    ports: PortRange | None = None
+    """The ports on which the task may listen; None: any."""
     workload: str
+    """The name that the user gave; `code` has the file if it is a file of the user's own."""
+    code: tuple[FileRef, ...] = ()
+    """The file of a user's own workload, and the Python files beside it."""
     size: str
     data: PreparedData
+    """Without paths: the task looks for `data_files` on its host."""
+    data_files: tuple[FileRef, ...] = ()
     examples: int | None
     """Number of training examples to use; None: all."""
     engine: str
     entry_point: str
     """`module:function` of the engine that does this task's work."""
+    may_pass: str | None = None
+    """`module:function` of the engine: whether an error may be absent in another attempt."""
     strategy: str
     synchronous: bool
     batch: int
@@ -47,6 +59,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     eval_examples: int | None
     checkpoint_every: Interval | None
     threads: int
+    """Compute threads of this task; the most it may use if `tune_threads` is set."""
     trace_every: int | None
     transport: str | None
     """`memory` or `tcp`: how tasks exchange values; None if the engine offers no choice."""
@@ -55,13 +68,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Keys of this run by purpose. They are sent only through the pipes of the agents."""
     backup: int = 0
     """Number of slowest workers that a synchronous update does not wait for."""
-    restore: str | None = None
-    """Path of the checkpoint to start from; None: initial values drawn from the seed."""
+    restore: FileRef | None = None
+    """The checkpoint to start from; None: initial values drawn from the seed."""
     first_step: int = 0
     """Number of steps that this worker has already made. Only used in asynchronous runs: in synchronous runs it equals
     the number of updates."""
     trained_s: float = 0.0
     """Seconds of training before this task started."""
+    tune_threads: bool = False
+    """Whether the task may use fewer threads if it computes faster with them."""
     reassignable: bool = False
     """Whether this process may get a new job when its servers are lost, instead of being replaced."""
 
@@ -92,6 +107,9 @@ class Outcome(msgspec.Struct, kw_only=True):
     """Measured peak speed of one thread of this worker, in operations per second of CPU time."""
     shard_sizes: dict[str, dict[str, int]] = {}
     """Server -> parameter name -> number of its values on that server; only the chief reports it."""
+    sent_bytes: int | None = None
+    received_bytes: int | None = None
+    """Bytes that this worker exchanged with other tasks during its steps; None if its strategy does not count them."""
     fetched_bytes: int = 0
     """Bytes of matrix blocks fetched from other tasks."""
     reached: str | None = None
@@ -118,6 +136,10 @@ class Rendezvous(Protocol):
         """Publish the addresses of this task; returns those of all tasks once all have published theirs."""
         ...
 
+    def report_threads(self, threads: int) -> None:
+        """Report that this task uses another number of compute threads than its job says."""
+        ...
+
     def start_together(self) -> None:
         """Report that this task is ready and wait until all tasks are."""
         ...
@@ -138,3 +160,5 @@ class TaskContext(msgspec.Struct, frozen=True, kw_only=True):
     data: Examples
     recorder: Recorder
     rendezvous: Rendezvous
+    files: FileStore | None = None
+    """The files of this host; None in tests of tasks that need none."""

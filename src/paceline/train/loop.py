@@ -1,26 +1,38 @@
 """The training loop of a worker, the same for every engine and strategy."""
 
 import math
+from copy import copy
 
 from safetensors.numpy import save
 
 from paceline.data.batches import Batch, Share
 from paceline.recording.layout import RecordKind
 from paceline.recording.recorder import clock_ns
-from paceline.spec.stop import StopRule, first_met_rule, limiting_rule
+from paceline.spec.stop import Improvement, StopRule, first_met_rule, limiting_rule
 from paceline.train.checkpoint import encode, file_name
 from paceline.train.checkpoint_schedule import CheckpointSchedule
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.dropout import Masks
 from paceline.train.evaluation import Evaluation
 from paceline.train.flops_probe import operations_per_cpu_s
-from paceline.train.strategy import HasServers, Prefetches, SnapshotsState, Step, WorkerStrategy, evaluate
+from paceline.train.strategy import (
+    CountsExchange,
+    HasServers,
+    Prefetches,
+    SnapshotsState,
+    Step,
+    WorkerStrategy,
+    evaluate,
+)
+from paceline.train.user_model import UserModel
 
 
 def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
     """Make steps until the run is over. The chief also evaluates, decides when to stop, and stores the parameters."""
     job = context.job
     chief = Chief(context, strategy) if job.is_chief else None
+    if chief and isinstance(context.model, UserModel):
+        context.model.check_outputs()
     batches = BatchSource(context)
     batches.at(job.first_step)  # Draws the first permutation before the clock starts.
     flops = operations_per_cpu_s()
@@ -31,10 +43,14 @@ def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
         if chief:
             chief.begin(updates)
         first = updates if job.synchronous else job.first_step
+        before = copy(strategy.exchanged) if isinstance(strategy, CountsExchange) else None
         try:
             _steps(context, strategy, batches, chief, outcome, first)
         finally:
             context.recorder.drop_step()
+        if before is not None and isinstance(strategy, CountsExchange):
+            exchanged = strategy.exchanged.since(before)
+            outcome.sent_bytes, outcome.received_bytes = exchanged.sent, exchanged.received
     else:
         outcome.steps = job.first_step
     # Marked as busy: other workers may still be in a long step, and this one waits for them.
@@ -127,6 +143,7 @@ class Chief:
         self._next = 0
         self._checkpoints = CheckpointSchedule(context.job.checkpoint_every)
         self._last: tuple[int, Evaluation] | None = None
+        self._improvement = Improvement()
 
     def begin(self, updates: int) -> None:
         """Called before the first step."""
@@ -152,6 +169,7 @@ class Chief:
             updates_per_epoch=job.updates_per_epoch,
             loss=evaluation.loss if evaluation else None,
             accuracy=evaluation.accuracy if evaluation else None,
+            since_best_loss=self._improvement.add(evaluation.loss) if evaluation else None,
         )
         if rule:
             self._set_reached(rule, outcome, now, step.update)

@@ -13,7 +13,7 @@ from paceline.train.checkpoint import TrainingState
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.loop import train
 from paceline.train.stop_consensus import StopConsensus
-from paceline.train.strategy import Predictor, Step
+from paceline.train.strategy import Exchanged, Predictor, Step
 from paceline.workloads.block_matmul import BlockMatmul
 from paceline.workloads.parameters import Parameters
 
@@ -51,6 +51,11 @@ class MatmulWorker:
         raise NotImplementedError
 
     # ---- the contract of a strategy ----
+
+    @property
+    def exchanged(self) -> Exchanged:
+        """Only what this worker fetches: it does not see what others fetch from it."""
+        return Exchanged(received=self.fetched_bytes)
 
     def start(self) -> int:
         return self._updates

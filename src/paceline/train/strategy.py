@@ -31,6 +31,24 @@ class Step(msgspec.Struct, frozen=True):
     step does not count."""
 
 
+class Exchanged(msgspec.Struct):
+    """Bytes of gradients, parameters and row indices that a worker exchanged with other tasks, whatever carried them:
+    shared memory, pipes or sockets. It is a counter of payload, without headers and encryption."""
+
+    sent: int = 0
+    received: int = 0
+
+    def add_allreduce(self, size: int, workers: int) -> None:
+        """Count the sum of a vector of `size` bytes over all workers: with the ring algorithm each worker sends and
+        receives all parts but its own, once to add them up and once to distribute the sums."""
+        part = 2 * size * (workers - 1) // workers
+        self.sent += part
+        self.received += part
+
+    def since(self, before: "Exchanged") -> "Exchanged":
+        return Exchanged(self.sent - before.sent, self.received - before.received)
+
+
 class WorkerStrategy(Protocol):
     """One worker of a strategy. It records the phases of its steps; the training loop does the rest."""
 
@@ -92,6 +110,16 @@ class SnapshotsState(Protocol):
 
     def snapshot_next_update(self) -> None:
         """A checkpoint will be taken at the next update."""
+        ...
+
+
+@runtime_checkable
+class CountsExchange(Protocol):
+    """A strategy that counts what its worker exchanges with other tasks."""
+
+    @property
+    def exchanged(self) -> Exchanged:
+        """Since this worker was set up."""
         ...
 
 

@@ -2,10 +2,16 @@
 
 from functools import cached_property
 
+import numpy as np
+
 from paceline.data.batches import Array, Batch, Share
+from paceline.errors import RunError
 from paceline.train.context import TaskContext
 from paceline.workloads.model import Feed, Loss, blank
 from paceline.workloads.parameters import ParameterShape, Vector
+
+_MAX_FLOAT_ERROR = 1e-5
+"""How far the sum of probabilities may be from 1."""
 
 
 class UserModel:
@@ -26,6 +32,18 @@ class UserModel:
     def first(self, seed: int, part: slice | None = None) -> Vector:
         raise NotImplementedError
 
+    def first_outputs(self) -> Array:
+        """The outputs of the model with its initial values for the batch `example`."""
+        raise NotImplementedError
+
+    def check_outputs(self) -> None:
+        """RunError if the outputs are probabilities although the loss expects logits, to which it applies softmax."""
+        if self.loss == "softmax" and _are_probabilities(self.first_outputs()):
+            raise RunError(
+                "the outputs of the model are probabilities, but the loss 'softmax' applies softmax itself and needs "
+                "logits: remove the softmax at the end of the model"
+            )
+
     @cached_property
     def size(self) -> int:
         return sum(parameter.size for parameter in self.parameters)
@@ -44,13 +62,18 @@ class UserModel:
 
     @cached_property
     def example(self) -> Batch:
-        """The first batch of the task; only its shapes are used."""
+        """The first batch of the task, for its shapes and for `check_outputs`."""
         job = self._context.job
         share = Share(batch=job.batch, workers=job.workers, index=job.index, seed=job.seed)
         return self._context.data.stream(share).at(0)
 
     def blank(self, batch: int) -> Batch:
         return blank(self, batch)
+
+
+def _are_probabilities(outputs: Array) -> bool:
+    """Whether no output is negative and the outputs of each example sum to 1."""
+    return outputs.ndim == 2 and bool((outputs >= 0).all() and np.allclose(outputs.sum(1), 1, atol=_MAX_FLOAT_ERROR))
 
 
 def _feed(array: Array) -> Feed:

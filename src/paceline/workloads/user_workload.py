@@ -1,26 +1,28 @@
-"""Loads a user's own workload from a file or a module, checks it, and reads its batches."""
+"""Loads a user's own workload from a file or a module, and checks it."""
 
 import hashlib
 import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import redirect_stdout
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 from typing import get_args
 
-import numpy as np
-
-from paceline.data.batches import Array, Batch, Examples, Share
+from paceline import user_files
 from paceline.data.registry import DATASETS
-from paceline.errors import RunError, SpecError, UserCodeError, unknown
+from paceline.errors import SpecError, UserCodeError, message_of, shorten, unknown
 from paceline.spec.values import NAME as NAME_PATTERN
+from paceline.workloads.layers import Sigmoid
 from paceline.workloads.model import Loss
-from paceline.workloads.workload import BatchOfArrays, Workload
+from paceline.workloads.workload import Workload
 
+_MAX_CODE_FILES = 500
+_MAX_CODE_BYTES = 16 * 2**20
 WORKLOAD_VARIABLE = "WORKLOAD"
 """The variable of a user's file that contains the workload."""
 
@@ -54,9 +56,32 @@ def code_hash(name: str) -> str:
         return "unknown"
 
 
-def absolute(name: str) -> str:
-    """The name of the same workload for a task with another working directory."""
-    return str(Path(name).absolute()) if name.endswith(".py") else name
+def code_files(name: str) -> list[tuple[str, Path]]:
+    """What a host needs to load the workload: its file first, then the Python files beside it and in packages there.
+
+    Each has its path relative to the folder of the workload. Empty for a built-in workload and for a module, which must
+    be installed on every host.
+    """
+    if not name.endswith(".py"):
+        return []
+    main = Path(name).absolute()
+    others = (path for path in _python_files(main.parent) if path != main)
+    files = [main, *islice(others, _MAX_CODE_FILES)]
+    if len(files) > _MAX_CODE_FILES or sum(path.stat().st_size for path in files) > _MAX_CODE_BYTES:
+        raise SpecError(
+            f"{main.parent} has more than {_MAX_CODE_FILES} Python files or {_MAX_CODE_BYTES >> 20} MiB of them, which "
+            "would go to every host: put the workload into a folder of its own"
+        )
+    return [(str(path.relative_to(main.parent)), path) for path in files]
+
+
+def _python_files(folder: Path) -> Iterator[Path]:
+    """The Python files of a folder and of the packages in it."""
+    for entry in sorted(folder.iterdir()):
+        if entry.suffix == ".py" and entry.is_file():
+            yield entry
+        elif entry.is_dir() and (entry / "__init__.py").is_file():
+            yield from _python_files(entry)
 
 
 def code_path(name: str) -> str:
@@ -76,80 +101,18 @@ def user_traceback(error: BaseException, file: str) -> str:
     files = [frame.filename for frame in summary.stack]
     if file in files:
         summary.stack = traceback.StackSummary.from_list(summary.stack[files.index(file) :])
-    return "".join(summary.format(chain=file not in files))
+    return shorten("".join(summary.format(chain=file not in files)))
 
 
-def user_examples(workload: Workload) -> Examples:
-    """The data set of a workload that uses no built-in one."""
-    return workload.data() if workload.data else UserExamples(workload)
-
-
-class UserExamples:
-    """A data set made from the functions `train` and `test` of a user's workload."""
-
-    def __init__(self, workload: Workload) -> None:
-        self._workload = workload
-
-    def stream(self, share: Share) -> "UserStream":
-        assert self._workload.train
-        return UserStream(self._workload.train, share)
-
-    def test(self) -> list[Batch]:
-        return [_batch(arrays) for arrays in self._workload.test()] if self._workload.test else []
-
-
-class UserStream:
-    """The batches of the user's iterable in its order; at its end a new one is created for the next epoch."""
-
-    def __init__(self, train: Callable[[Share], Iterable[BatchOfArrays]], share: Share) -> None:
-        self._train, self._share = train, share
-        self._batches: Iterator[BatchOfArrays] = iter(())
-        self._last: tuple[int, Batch] | None = None
-        """The last step and its batch: the same step may be requested again."""
-
-    def at(self, step: int) -> Batch:
-        if self._last is None or self._last[0] != step:
-            self._last = (step, self._next())
-        return self._last[1]
-
-    def _next(self) -> Batch:
-        arrays = next(self._batches, None)
-        if arrays is None:
-            self._batches = iter(self._train(self._share))
-            arrays = next(self._batches, None)
-        if arrays is None:
-            raise RunError("train returned no batches: it must return an iterable of tuples of NumPy arrays")
-        batch = _batch(arrays)
-        if len(batch.target) != self._share.batch:
-            sizes = f"{len(batch.target)} examples: it must have share.batch = {self._share.batch}"
-            raise RunError(f"train returned a batch of {sizes}")
-        return batch
-
-
-def _batch(arrays: BatchOfArrays) -> Batch:
-    if not isinstance(arrays, tuple) or len(arrays) < 2:
-        raise RunError("a batch must be a tuple of at least two NumPy arrays: the inputs, and the target last")
-    *inputs, target = (_array(array) for array in arrays)
-    if len({len(array) for array in (*inputs, target)}) != 1:
-        lengths = [len(array) for array in (*inputs, target)]
-        raise RunError(f"the arrays of a batch have different lengths, {lengths}: the first axis must be the examples")
-    return Batch(tuple(inputs), target)
-
-
-def _array(array: Array) -> Array:
-    if not isinstance(array, np.ndarray) or array.ndim == 0:
-        raise RunError(
-            f"a batch contains a {type(array).__name__}: it must contain only NumPy arrays with at least one axis"
-        )
-    # The types that frameworks compute with. Frameworks also need writable and contiguous arrays.
-    dtype = np.float32 if array.dtype.kind == "f" else np.int64
-    return np.require(array, dtype, ["C", "W"])
+def passes_through(error: BaseException, file: str) -> bool:
+    """Whether the error was raised in the user's file, or in what the file calls."""
+    return any(frame.f_code.co_filename == file for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise SpecError(f"there is no file {path}: give the path of your workload, or a name from `paceline workloads`")
-    name = f"paceline_user_{path.stem}"
+    name = user_files.register(path)
     spec = importlib.util.spec_from_file_location(name, path.absolute())
     assert spec
     assert spec.loader
@@ -161,7 +124,7 @@ def _load_file(path: Path) -> ModuleType:
     try:
         with redirect_stdout(sys.stderr):  # What the file prints must not mix with the output of --json.
             spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _load_error(error, str(path), str(path.absolute())) from error
     return module
 
@@ -179,12 +142,17 @@ def _load_module(name: str) -> tuple[ModuleType, str]:
         raise SpecError(
             f"there is no module {error.name}, needed for {name}: install it, or run in the directory that contains it"
         ) from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _load_error(error, name, code_path(name)) from error
 
 
 def _load_error(error: BaseException, name: str, file: str) -> UserCodeError:
-    return UserCodeError(f"{name} cannot be loaded: {type(error).__name__}: {error}", user_traceback(error, file))
+    if isinstance(error, SystemExit):
+        call = f"sys.exit({message_of(error)})"
+        line = f"it calls {call}: remove the call, or put it below if __name__ == '__main__'"
+        return UserCodeError(f"{name} cannot be loaded: {line}", "")
+    line = f"{type(error).__name__}: {message_of(error)}"
+    return UserCodeError(f"{name} cannot be loaded: {line}", user_traceback(error, file))
 
 
 def _check(workload: Workload, name: str) -> None:
@@ -206,6 +174,11 @@ def _check(workload: Workload, name: str) -> None:
         )
     if sum(source is not None for source in (workload.dataset, workload.data, workload.train)) != 1:
         raise SpecError(f"{name}: give exactly one of dataset, data and train as the source of the examples")
+    last_layers = workload.model.layers[-1:] if workload.model else ()
+    if workload.trained_for == "logistic" and any(isinstance(layer, Sigmoid) for layer in last_layers):
+        raise SpecError(
+            f"{name}: the loss 'logistic' applies the sigmoid itself: remove Sigmoid() at the end of the model"
+        )
     if workload.model:
         try:
             _ = workload.model.size

@@ -39,7 +39,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     data: Callable[[], Examples] | None = None
     """Returns a data set of the user's own, such as a reader of LibSVM files."""
     train: Callable[[Share], Iterable[BatchOfArrays]] | None = None
-    """Returns the batches of one worker for one epoch; called again for the next epoch."""
+    """Returns the batches of one worker for one epoch; called again for the next epoch. To continue at a later step, a
+    sequence is read only from there; any other iterable is drawn from its start."""
     test: Callable[[], Iterable[BatchOfArrays]] | None = None
     """Returns the test set in batches; without it there is no evaluation."""
     train_examples: int

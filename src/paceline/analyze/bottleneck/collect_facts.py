@@ -1,5 +1,6 @@
 """Collects from a stored run the facts from which its bottleneck is found."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 import polars as pl
@@ -7,14 +8,14 @@ import polars as pl
 from paceline.analyze.bottleneck.facts import Facts, HostFacts, LinkFacts, Phases, ServerFacts, TaskUse, WorkerFacts
 from paceline.analyze.critical_path import critical_path
 from paceline.analyze.machines import Machines
+from paceline.analyze.phases import last_steps_of
 from paceline.plan.limits import HostLimits
 from paceline.plan.roles import SERVER
 from paceline.store.events import AssignedEvent, FinishedEvent
-from paceline.store.header import RunHeader
-from paceline.store.result import HostResult, WorkerResult
+from paceline.store.result import HostResult, Link, WorkerResult
 from paceline.store.run import StoredRun
 
-_STEP_PHASES = ("data", "pull", "compute", "push", "wait")
+_STEP_PHASES = ("data", "pull", "compute", "push", "wait", "fused")
 """The phases that are part of a step; evaluation and checkpoints come between steps."""
 
 
@@ -31,7 +32,7 @@ def collect_facts(
 ) -> Facts:
     """The facts of a run whose training took place from `start_s` to `end_s` on the run's clock."""
     header = run.header
-    steps = run.steps
+    step_s = _step_seconds(run)
     uses = _uses(run.samples, start_s, end_s)
     host_facts = _hosts(hosts, header.limits, machines, background_cores)
     threads = {event.task: event.threads for event in run.all(AssignedEvent)}
@@ -46,28 +47,33 @@ def collect_facts(
                 task=worker.task,
                 host=worker.host,
                 steps=worker.steps,
-                phases=_phases(worker.phases, steps.filter(pl.col("task") == worker.task)),
+                phases=_phases(worker.phases, step_s.get(worker.task, 0.0)),
                 use=uses.get(worker.task, TaskUse()),
                 threads=threads.get(worker.task, 1),
             )
             for worker in workers
         ),
         servers=tuple(_servers(run, uses, host_facts, start_s, end_s)),
-        links=tuple(_links(hosts)),
+        links=tuple(_links(hosts, run.samples, start_s, end_s)),
         hosts=host_facts,
         machine_cores=machines.total_cores if machines.shared else 0,
         background_cores=machines.total(background_cores),
         arithmetic_s=_arithmetic_s(run, threads),
-        last_at_barrier=_last_at_barrier(steps, header),
-        coverage=_coverage(steps),
+        last_at_barrier=_last_at_barrier(run),
+        coverage=_coverage(run),
     )
 
 
-def _phases(phases: dict[str, float], steps: pl.DataFrame) -> Phases:
+def _step_seconds(run: StoredRun) -> dict[str, float]:
+    """The time of all untraced steps of each worker."""
+    untraced = run.scan_steps().filter((pl.col("kind") == "step") & ~pl.col("traced"))
+    return dict(run.collect(untraced.group_by("task").agg(pl.col("duration_s").sum())).iter_rows())
+
+
+def _phases(phases: dict[str, float], step_s: float) -> Phases:
     """A worker's phases; the time of its steps that no phase covers becomes `other`."""
-    total_s = steps.filter((pl.col("kind") == "step") & ~pl.col("traced"))["duration_s"].sum()
     known_s = sum(phases.get(name, 0.0) for name in _STEP_PHASES)
-    return Phases(**phases, other=max(0.0, float(total_s) - known_s))
+    return Phases(**phases, other=max(0.0, step_s - known_s))
 
 
 def _uses(samples: pl.DataFrame, start_s: float, end_s: float) -> dict[str, TaskUse]:
@@ -111,8 +117,8 @@ def _servers(
     end_s: float,
 ) -> list[ServerFacts]:
     shard_sizes = next((event.shard_sizes for event in run.all(FinishedEvent) if event.shard_sizes), {})
-    served = run.steps.filter((pl.col("kind") == "serve") & pl.col("t_s").is_between(start_s, end_s))
-    busy_s = dict(served.group_by("task").agg(pl.col("duration_s").sum()).iter_rows())
+    served = run.scan_steps().filter((pl.col("kind") == "serve") & pl.col("t_s").is_between(start_s, end_s))
+    busy_s = dict(run.collect(served.group_by("task").agg(pl.col("duration_s").sum())).iter_rows())
     by_host = {host.host: host for host in hosts}
     servers = []
     for place in run.header.places:
@@ -131,52 +137,81 @@ def _servers(
     return servers
 
 
-def _links(hosts: list[HostResult]) -> list[LinkFacts]:
-    """Both directions of every host's link whose capacity is known."""
+def _links(hosts: list[HostResult], samples: pl.DataFrame, start_s: float, end_s: float) -> list[LinkFacts]:
+    """The links of all hosts whose capacity is known."""
+    during_training = samples.filter(pl.col("t_s").is_between(start_s, end_s))
     return [
         LinkFacts(
-            host=host.host, direction=direction, mb_s=rate, capacity_mb_s=capacity, known_from=host.link.known_from
+            host=host.host,
+            outbound_mb_s=host.external.tx_mb_s_mean,
+            inbound_mb_s=host.external.rx_mb_s_mean,
+            outbound_capacity_mb_s=host.link.tx_mb_s,
+            inbound_capacity_mb_s=host.link.rx_mb_s,
+            known_from=host.link.known_from,
+            fuller_direction=fuller_direction(during_training.filter(pl.col("host") == host.host), host.link),
         )
         for host in hosts
         if host.link
-        for direction, capacity, rate in (
-            ("outbound", host.link.tx_mb_s, host.external.tx_mb_s_mean),
-            ("inbound", host.link.rx_mb_s, host.external.rx_mb_s_mean),
-        )
     ]
 
 
+def fuller_direction(samples: pl.DataFrame, link: Link) -> float:
+    """Mean over time of the utilization of the fuller direction, each interval between two samples at most 1."""
+    intervals = samples.sort("t_s").select(
+        seconds=pl.col("t_s").diff(),
+        outbound=pl.col("external_tx_bytes").cast(pl.Float64).diff() / (link.tx_mb_s * 1e6),
+        inbound=pl.col("external_rx_bytes").cast(pl.Float64).diff() / (link.rx_mb_s * 1e6),
+    )
+    busy = intervals.drop_nulls().select(
+        "seconds", busy_s=pl.min_horizontal(pl.max_horizontal("outbound", "inbound"), "seconds")
+    )
+    total_s = float(busy["seconds"].sum())
+    return float(busy["busy_s"].sum()) / total_s if total_s > 0 else 0.0
+
+
 def _arithmetic_s(run: StoredRun, threads: dict[str, int]) -> float | None:
-    """Seconds that the arithmetic of one step takes at least, at the speed that the workers measured."""
+    """Seconds that the arithmetic of a step takes at least, at the speed that each worker measured.
+
+    It is the mean over all steps: workers on machines with fewer or slower cores need longer for theirs.
+    """
     operations = run.header.operations_per_example
     speeds = [
-        event.operations_per_cpu_s * threads.get(event.task, 1)
+        (event.operations_per_cpu_s * threads.get(event.task, 1), max(1, event.steps))
         for event in run.all(FinishedEvent)
         if event.operations_per_cpu_s
     ]
     if not operations or not speeds:
         return None
-    return float(operations * run.header.spec.batch / (sum(speeds) / len(speeds)))
+    steps = sum(steps for _, steps in speeds)
+    return float(sum(steps * operations * run.header.spec.batch / speed for speed, steps in speeds) / steps)
 
 
-def _last_at_barrier(steps: pl.DataFrame, header: RunHeader) -> dict[str, float]:
+def _last_at_barrier(run: StoredRun) -> dict[str, float]:
     """Share of the steps in which each worker was the last at the barrier; empty without a barrier or its records."""
-    barrier = header.strategy.barrier_phase
-    if not header.strategy.synchronous or barrier is None:
+    barrier = run.header.strategy.barrier_phase
+    if not run.header.strategy.synchronous or barrier is None:
         return {}
-    path = critical_path(steps, barrier_phase=barrier)
-    if not len(path):
+    last_steps = run.collect(last_steps_of(run.scan_steps()))
+    complete = run.scan_steps().join(last_steps.lazy(), on="task").filter(pl.col("step") <= pl.col("last"))
+    waits = complete.filter((pl.col("kind") == barrier) & ~pl.col("traced"))
+    workers = run.collect(waits.select(pl.col("task").n_unique())).item()
+    counts: Counter[str] = Counter()
+    for part in run.step_parts():
+        path = critical_path(part, barrier_phase=barrier, workers=workers, last_steps=last_steps)
+        counts.update(dict(path.group_by("task").len().iter_rows()))
+    if not counts:
         return {}
-    counts = dict(path.group_by("task").len().iter_rows())
-    return {task: counts.get(task, 0) / len(path) for task in header.worker_hosts}
+    return {task: counts[task] / counts.total() for task in run.header.worker_hosts}
 
 
-def _coverage(steps: pl.DataFrame) -> float:
+def _coverage(run: StoredRun) -> float:
     """Share of the time between the workers' first and last steps that the records cover."""
-    recorded = steps.filter(pl.col("kind").is_in(["step", "eval", "checkpoint"]) & ~pl.col("final"))
-    spans = recorded.group_by("task").agg(
-        covered=pl.col("duration_s").sum(),
-        span=(pl.col("t_s") + pl.col("duration_s")).max() - pl.col("t_s").min(),
+    recorded = run.scan_steps().filter(pl.col("kind").is_in(["step", "eval", "checkpoint"]) & ~pl.col("final"))
+    spans = run.collect(
+        recorded.group_by("task").agg(
+            covered=pl.col("duration_s").sum(),
+            span=(pl.col("t_s") + pl.col("duration_s")).max() - pl.col("t_s").min(),
+        )
     )
     span = float(spans["span"].sum())
     return min(1.0, float(spans["covered"].sum()) / span) if span > 0 else 0.0

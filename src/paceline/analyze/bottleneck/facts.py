@@ -14,6 +14,8 @@ class Phases(msgspec.Struct, frozen=True, kw_only=True):
     """Waiting for other workers."""
     eval: float = 0.0
     checkpoint: float = 0.0
+    fused: float = 0.0
+    """Calls of the framework that pull, compute, push and wait in one, if no traced step says in which proportions."""
     other: float = 0.0
     """Time inside steps that belongs to no phase."""
 
@@ -28,7 +30,11 @@ class Phases(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def step_work(self) -> float:
         """Time that a worker spends on its steps: everything but waiting, evaluation and checkpoints."""
-        return self.data + self.pull + self.compute + self.push + self.other
+        return float(sum(getattr(self, name) for name in STEP_PHASES))
+
+
+STEP_PHASES = ("data", "pull", "compute", "push", "fused", "other")
+"""The phases in which a worker works on its step; in `wait` it waits for the steps of others."""
 
 
 class TaskUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,21 +74,41 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One direction of the network link of a host."""
+    """The network link of a host. Rates are means over the training."""
 
     host: str
-    direction: str
-    """`outbound` or `inbound`, seen from the host."""
-    mb_s: float
-    """Mean rate over the training."""
-    capacity_mb_s: float
+    outbound_mb_s: float
+    inbound_mb_s: float
+    outbound_capacity_mb_s: float
+    inbound_capacity_mb_s: float
     known_from: str
     """Where the capacity is known from, e.g. `measured`."""
+    fuller_direction: float = 0.0
+    """Mean over the samples of the utilization of the direction that was fuller at the time. It is 1 for a link that is
+    full in one direction and then in the other, although each direction is used half of the time."""
+
+    @property
+    def outbound(self) -> float:
+        """Share of the capacity that was used; slightly above 1 if the capacity was measured too low."""
+        return self.outbound_mb_s / self.outbound_capacity_mb_s
+
+    @property
+    def inbound(self) -> float:
+        return self.inbound_mb_s / self.inbound_capacity_mb_s
 
     @property
     def utilization(self) -> float:
-        """Share of the capacity that was used; slightly above 1 if the capacity was measured too low."""
-        return self.mb_s / self.capacity_mb_s
+        """Share of the capacity that was used in the fuller direction; if these are full in turn, in both together."""
+        return self.fuller_direction if self.alternates else max(self.outbound, self.inbound)
+
+    @property
+    def alternates(self) -> bool:
+        """Whether the link is clearly fuller than each of its directions: these are full in turn."""
+        return self.fuller_direction >= IN_TURN * max(self.outbound, self.inbound)
+
+
+IN_TURN = 1.2
+"""Factor from which a link counts as full in turn. Directions that are full at the same time reach 1.1 by bursts."""
 
 
 class HostFacts(msgspec.Struct, frozen=True, kw_only=True):

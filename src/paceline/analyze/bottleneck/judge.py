@@ -4,10 +4,9 @@ from typing import Literal
 
 from paceline.analyze.bottleneck.facts import Facts
 from paceline.analyze.bottleneck.remedies import Configuration, remedies
-from paceline.analyze.bottleneck.suspects import Suspect, suspects
+from paceline.analyze.bottleneck.suspects import UNKNOWN, Suspect, suspects
 from paceline.present.numbers import percent
-from paceline.store.result import Suspect as SecondCause
-from paceline.store.result import Verdict
+from paceline.store.result import RUN_TIME, WORKERS_TIME, AccountedTime, Verdict
 
 NOT_CLEAR = "not clear"
 MIN_SHARE = 0.25
@@ -22,17 +21,20 @@ def judge(facts: Facts, configuration: Configuration) -> Verdict:
     """The bottleneck of a run, with evidence and remedies; its cause is `NOT_CLEAR` if none can be named."""
     if not facts.steps or not facts.phases.total:
         return Verdict(cause=NOT_CLEAR, where="", share=0.0, evidence=["no step was recorded"], remedy=[])
-    first, *rest = suspects(facts)
-    second = rest[0] if rest else None
+    ranked = suspects(facts)
+    first, second = ranked[0], ranked[1] if len(ranked) > 1 else None
     why_not_clear = _why_not_clear(facts, first, second)
+    account = [AccountedTime(cause=one.cause, where=one.where, share=round(one.share, 4)) for one in ranked]
     return Verdict(
         cause=NOT_CLEAR if why_not_clear else first.cause,
         where="" if why_not_clear else first.where,
-        share=round(first.share, 4),
+        share=0.0 if why_not_clear else account[0].share,
         evidence=[why_not_clear, *_evidence_of_both(first, second)] if why_not_clear else list(first.evidence),
-        remedy=[] if why_not_clear else remedies(first, configuration),
-        runner_up=SecondCause(cause=second.cause, where=second.where, share=round(second.share, 4)) if second else None,
+        remedy=[] if why_not_clear and first.cause != UNKNOWN else remedies(first, configuration),
+        runner_up=account[1] if second else None,
         confidence=_confidence(facts, first, second),
+        account=account,
+        share_of=RUN_TIME if any(one.cause == "startup" for one in ranked) else WORKERS_TIME,
     )
 
 
@@ -40,23 +42,25 @@ def _why_not_clear(facts: Facts, first: Suspect, second: Suspect | None) -> str:
     """The sentence that says why no bottleneck can be named; empty if the first suspect is the bottleneck."""
     if facts.coverage < 0.5:
         return f"only {percent(facts.coverage)} of the workers' time was recorded"
+    if first.cause == UNKNOWN:
+        return "it is not known what most of the workers' time was spent on"
     if first.share < MIN_SHARE:
         return f"no cause accounts for more than {percent(first.share)} of the time"
-    if second and first.cause != "startup" and first.share - second.share < MIN_MARGIN:
+    if second and first.share - second.share < MIN_MARGIN:
         return f"{first.cause} and {second.cause} account for about the same share of the time"
     return ""
 
 
 def _evidence_of_both(first: Suspect, second: Suspect | None) -> list[str]:
     return [
-        f"{suspect.cause} {percent(suspect.share)}, {suspect.where}: {suspect.evidence[0]}"
+        f"{suspect.cause} {percent(suspect.share)}{', ' * bool(suspect.where)}{suspect.where}: {suspect.evidence[0]}"
         for suspect in (first, second)
         if suspect
     ]
 
 
 def _confidence(facts: Facts, first: Suspect, second: Suspect | None) -> Literal["high", "medium", "low"]:
-    # Startup time is known after one step and is not part of the training time.
+    # Startup time is known after one step.
     if first.cause == "startup":
         return "high"
     margin, steps = first.share - (second.share if second else 0.0), facts.steps

@@ -8,17 +8,20 @@ from typing import Any
 import msgspec
 
 from paceline.analyze.bottleneck.suspects import Suspect
-from paceline.spec.experiment import RunSpec
+from paceline.plan.roles import host_names
+from paceline.present.bottleneck import COMMAND_MARK
+from paceline.present.numbers import count
+from paceline.spec.experiment import DEFAULTS, RunSpec
 from paceline.spec.interval import Interval
 from paceline.store.header import RunHeader
 from paceline.strategies.descriptor import Strategy
 
 _FLAGS = (
     "size", "examples", "engine", "strategy", "layout", "batch", "eval_every", "checkpoint_every", "hosts", "link",
-    "latency", "cpus",
+    "latency", "cpus", "trusted_network",
 )  # fmt: skip
 """Options that have a flag of their own on the command line; the others are given with --set."""
-_SETTINGS = ("lr", "momentum", "threads", "transport", "eval_examples", "trace_every")
+_SETTINGS = ("lr", "momentum", "threads", "transport", "eval_examples", "trace_every", "lr_scale")
 _FACTOR = 4
 """Factor for a larger batch, link rate or CPU limit: large enough that its effect exceeds the noise."""
 _NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -48,12 +51,14 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         spec = {**msgspec.structs.asdict(self.spec), "layout": self.layout, **changes}
         parts = ["paceline", "run", self.spec.workload]
         for name in _FLAGS:
-            if spec[name] is not None and not (name == "batch" and not self.trains):
-                parts += [f"--{name.replace('_', '-')}", str(spec[name])]
+            if spec[name] is None or spec[name] is False or (name == "batch" and not self.trains):
+                continue
+            flag = f"--{name.replace('_', '-')}"
+            parts += [flag] if spec[name] is True else [flag, str(spec[name])]
         for rule in spec["stop"]:
             parts += ["--stop", str(rule)]
         for name in _SETTINGS:
-            if spec[name] is not None:
+            if spec[name] != DEFAULTS[name]:
                 parts += ["--set", f"{name}={spec[name]}"]
         return shlex.join(parts)
 
@@ -90,7 +95,7 @@ def configuration_of(header: RunHeader) -> Configuration:
 def remedies(suspect: Suspect, configuration: Configuration) -> list[str]:
     """The remedies for a bottleneck, the most promising first."""
     pairs = _advice(suspect, configuration)
-    return [f"{advice}; command: {command}" if command else advice for advice, command in pairs]
+    return [f"{advice}{COMMAND_MARK}{command}" if command else advice for advice, command in pairs]
 
 
 def _advice(suspect: Suspect, configuration: Configuration) -> Iterator[tuple[str, str]]:
@@ -117,6 +122,8 @@ def _advice(suspect: Suspect, configuration: Configuration) -> Iterator[tuple[st
         case "straggler":
             if suspect.reason == "cpu_limit":
                 yield _equal_cpu_limits(configuration)
+            if suspect.reason == "fewer_threads":
+                yield "use hosts with the same number of cores", ""
             yield from _avoid_waiting(configuration)
         case "barrier":
             yield from _avoid_waiting(configuration)
@@ -127,6 +134,7 @@ def _advice(suspect: Suspect, configuration: Configuration) -> Iterator[tuple[st
             yield "speed up data loading, or prefetch batches in a separate thread", ""
         case "overhead":
             yield from _larger_batch(configuration)
+            yield from _use_one_thread(suspect, configuration)
         case "contention":
             yield from _reduce_contention(suspect, configuration)
         case "startup":
@@ -134,6 +142,8 @@ def _advice(suspect: Suspect, configuration: Configuration) -> Iterator[tuple[st
                 "train longer, so that startup is a small part of the total time",
                 configuration.command(stop=_longer_stop_rules(configuration)),
             )
+        case "unknown":
+            yield "trace steps, so that their phases are known", configuration.command(trace_every=2)
         case "evaluation":
             eval_every = (configuration.spec.eval_every or 100) * 10
             yield "evaluate less often", configuration.command(eval_every=eval_every)
@@ -189,17 +199,24 @@ def _balance_load(suspect: Suspect, configuration: Configuration) -> Iterator[tu
 
 def _reduce_contention(suspect: Suspect, configuration: Configuration) -> Iterator[tuple[str, str]]:
     if suspect.reason == "background_load":
-        yield "stop the other programs on this machine, or run again when it is idle", ""
+        machine = suspect.host if suspect.host and not configuration.one_machine else "this machine"
+        yield f"stop the other programs on {machine}, or run again when it is idle", ""
+        yield from _use_one_thread(suspect, configuration)
         return
-    if configuration.layout.count("w") > 1:
-        yield (
-            "use fewer workers on these cores",
-            configuration.command(layout=_layout_without_last_worker(configuration)),
-        )
+    yield from _use_one_thread(suspect, configuration)
+    fewer = _layout_with_workers(configuration, suspect.fitting_workers)
+    if fewer.count("w") < configuration.layout.count("w"):
+        workers = count(fewer.count("w"), "worker")
+        yield f"use as many workers as the cores can carry: {workers}", configuration.command(layout=fewer)
     if not suspect.where.startswith("the machine") and any(len(word) > 1 for word in configuration.host_words):
         layout = " ".join(letter for word in configuration.host_words for letter in word)
         yield "put each task on a separate host", configuration.command(layout=layout)
     yield "use more cores", ""
+
+
+def _use_one_thread(suspect: Suspect, configuration: Configuration) -> Iterator[tuple[str, str]]:
+    if suspect.threads > 1:
+        yield "use one compute thread per worker: threads wait for each other", configuration.command(threads=1)
 
 
 def _add_worker(configuration: Configuration) -> Iterator[tuple[str, str]]:
@@ -224,9 +241,13 @@ def _layout_with_server_per_host(configuration: Configuration) -> str:
     return " ".join(word if "p" in word else f"p{word}" for word in configuration.host_words)
 
 
-def _layout_without_last_worker(configuration: Configuration) -> str:
-    before, _, after = configuration.layout.rpartition("w")
-    return " ".join((before + after).split())
+def _layout_with_workers(configuration: Configuration, workers: Mapping[str, int]) -> str:
+    """The layout with at most this number of workers on each of these hosts."""
+    words = []
+    for word, host in zip(configuration.host_words, host_names(len(configuration.host_words)), strict=True):
+        surplus = max(0, word.count("w") - workers.get(host, len(word)))
+        words.append(word[::-1].replace("w", "", surplus)[::-1])
+    return " ".join(word for word in words if word)
 
 
 def _longer_stop_rules(configuration: Configuration) -> list[str]:

@@ -2,32 +2,25 @@
 
 Every cause has one function that takes the facts and the time account and yields its suspects. To add a cause, write
 such a function and add it to the tuple `CAUSES`; `remedies.py` holds the advice for each cause.
+
+The shares of all suspects add up to 1: they are the parts of one account. Evidence states measured values; where it
+states a share of the workers' time, it is a part of that account too.
 """
 
-from collections.abc import Callable, Iterator
-from statistics import mean, median
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import mean
 
 import msgspec
 
-from paceline.analyze.bottleneck.facts import Facts, Phases, ServerFacts, WorkerFacts
-from paceline.analyze.bottleneck.time_account import (
-    TimeAccount,
-    busiest_link,
-    busiest_server,
-    count_throttled_time_as_compute,
-    is_throttled,
-    time_account,
-)
+from paceline.analyze.bottleneck.facts import Facts, HostFacts, LinkFacts, ServerFacts, WorkerFacts
+from paceline.analyze.bottleneck.slow_worker import OVERLOAD_FACTOR, SlowWorker, find_slow_worker
+from paceline.analyze.bottleneck.time_account import TimeAccount, compute_s, is_throttled, time_account
 from paceline.present.numbers import count, milliseconds, percent
 
-STRAGGLER_FACTOR = 1.25
-"""A straggler's step takes this many times as long as the others'. Equal workers on a busy machine differ by 20 %."""
-OVERLOAD_FACTOR = 1.5
-"""A worker or server is overloaded if it makes this many times its even share of the updates or of the work."""
-SLOWS_EXCHANGE = 0.5
-"""A link or server that is busy for this share of the time explains slow pulls and pushes."""
 FEW_STEPS = 50
 """With fewer steps, startup may be the bottleneck of a run."""
+UNKNOWN = "unknown"
+"""The cause of the time that no cause explains."""
 _NOTICEABLE_WAIT = 0.2
 """A worker that waits for a CPU core for this share of the time is slow because of that."""
 
@@ -38,121 +31,145 @@ class Suspect(msgspec.Struct, frozen=True, kw_only=True):
     cause: str
     where: str
     share: float
-    """Share of the workers' time; for `startup`, share of the run's total time."""
+    """Share of the workers' time; if startup is a suspect, share of the time of startup and training."""
     evidence: tuple[str, ...] = ()
+    threads: int = 1
+    """The most compute threads of a worker, if the remedy depends on it."""
     reason: str = ""
     """What leads to the cause, if the remedy depends on it: `cpu_limit`, `background_load`, `uneven_servers`,
-    `contention`, `exchange`, `messages` or the phase in which a slow worker loses its time."""
+    `contention`, `exchange`, `messages`, `fewer_threads` or the phase in which a slow worker loses its time."""
+    fitting_workers: Mapping[str, int] = {}
+    """For contention: how many workers of each host the contended cores can carry."""
+    takes_over: Mapping[str, float] = {}
+    """For a cause that explains time of other causes better: how much of the share of each other cause it contains.
+    The others lose this part, so that no time is counted twice."""
+    host: str = ""
+    """The host that it is about, if the remedy depends on it."""
 
 
 def suspects(facts: Facts) -> list[Suspect]:
-    """All candidates with a share above 0, the largest share first."""
-    account = _account_without_slow_worker(facts)
-    candidates = [suspect for find in CAUSES for suspect in find(facts, account) if suspect.share > 0]
-    # If startup took longer than training, it comes first: the shares within steps matter less.
-    return sorted(candidates, key=lambda suspect: (suspect.cause != "startup", -suspect.share))
+    """All candidates with a share above 0, the largest share first. Their shares add up to 1."""
+    slow = find_slow_worker(facts)
+    account = time_account(facts, slow.remaining if slow else None)
+    found = [suspect for find in CAUSES for suspect in find(facts, account)]
+    if slow:
+        found.insert(0, _slow_worker(facts, slow, account.slow_worker))
+    candidates = [suspect for suspect in _merge(_without_taken_over(found)) if suspect.share > 0]
+    return sorted(_with_startup(facts, candidates), key=lambda suspect: -suspect.share)
 
 
-def _account_without_slow_worker(facts: Facts) -> TimeAccount:
-    """The time account without the time that one slow worker needs beyond the others.
-
-    That time is attributed to the worker, not to the phase in which the worker is slow.
-    """
-    slow = _slow_worker(facts)
-    if slow is None:
-        return time_account(facts)
-    wait = facts.phases.wait / (facts.phases.total or 1.0)
-    account = time_account(facts, wait_for_straggler=min(slow.share, wait) if facts.synchronous else 0.0)
-    phases = ("data", "compute", "framework", "messages")
-    return msgspec.structs.replace(account, **{name: getattr(account, name) * (1 - slow.share) for name in phases})
+def _without_taken_over(found: list[Suspect]) -> list[Suspect]:
+    taken: dict[str, float] = {}
+    for suspect in found:
+        for cause, share in suspect.takes_over.items():
+            taken[cause] = taken.get(cause, 0.0) + share
+    return [_with_share(suspect, max(0.0, suspect.share - taken.get(suspect.cause, 0.0))) for suspect in found]
 
 
-def _find_slow_worker(facts: Facts, _account: TimeAccount) -> Iterator[Suspect]:
-    if slow := _slow_worker(facts):
-        yield slow
+def _merge(found: list[Suspect]) -> list[Suspect]:
+    """One suspect for each cause and place: a link and a server that are busy for the same reason are one cause."""
+    merged: dict[tuple[str, str], Suspect] = {}
+    for suspect in found:
+        key = suspect.cause, suspect.where
+        earlier = merged.get(key)
+        merged[key] = _with_share(earlier, earlier.share + suspect.share) if earlier else suspect
+    return list(merged.values())
 
 
-def _slow_worker(facts: Facts) -> Suspect | None:
-    """The straggler of a synchronous run, or the imbalance between the workers of an asynchronous one."""
-    if len(facts.workers) < 2:
-        return None
-    return _straggler(facts) if facts.synchronous else _uneven_workers(facts)
+def _with_share(suspect: Suspect, share: float) -> Suspect:
+    return msgspec.structs.replace(suspect, share=share)
 
 
-def _straggler(facts: Facts) -> Suspect | None:
-    step_s = {worker.task: worker.phases.step_work / max(1, worker.steps) for worker in facts.workers}
-    slowest = max(facts.workers, key=lambda worker: step_s[worker.task])
-    slowest_s = step_s[slowest.task]
-    others_s = median(step_s[worker.task] for worker in facts.workers if worker is not slowest)
-    last = facts.last_at_barrier.get(slowest.task)
-    phase = _slow_phase(facts, slowest)
-    if slowest_s < STRAGGLER_FACTOR * others_s or (last is not None and last < 0.5) or _is_explained(facts, phase):
-        return None
-    total_s = slowest_s + (slowest.phases.wait + slowest.phases.eval) / max(1, slowest.steps)
-    reason, explanation = _why_slow(facts, slowest, phase)
+def _with_startup(facts: Facts, candidates: list[Suspect]) -> list[Suspect]:
+    """The candidates, and startup if it took most of the run; shares are then of startup and training together."""
+    if facts.steps >= FEW_STEPS or facts.startup_s <= 2 * facts.seconds:
+        return candidates
+    share = facts.startup_s / (facts.startup_s + facts.seconds)
+    startup = Suspect(
+        cause="startup",
+        where="the whole run",
+        share=share,
+        evidence=(
+            f"startup (until every worker's first step) took {facts.startup_s:.1f} s, training {facts.seconds:.2f} s",
+            f"the worker with the fewest steps made {facts.steps}",
+        ),
+    )
+    return [startup, *(_with_share(suspect, suspect.share * (1 - share)) for suspect in candidates)]
+
+
+def _slow_worker(facts: Facts, slow: SlowWorker, share: float) -> Suspect:
+    return _straggler(facts, slow, share) if facts.synchronous else _uneven_workers(facts, slow, share)
+
+
+def _straggler(facts: Facts, slow: SlowWorker, share: float) -> Suspect:
+    worker, last = slow.worker, facts.last_at_barrier.get(slow.worker.task)
+    reason, explanation = _why_slow(facts, worker, slow.phase)
     return Suspect(
         cause="straggler",
-        where=f"{slowest.task} on {slowest.host}",
-        share=(slowest_s - others_s) / total_s,
+        where=f"{worker.task} on {worker.host}",
+        share=share,
         evidence=(
-            f"a step takes {milliseconds(slowest_s)} on {slowest.task}, {milliseconds(others_s)} on the others "
-            f"({slowest_s / max(others_s, 1e-9):.1f}×)",
-            *([f"{slowest.task} was the last worker in {percent(last)} of the steps"] if last is not None else []),
+            f"a step takes {milliseconds(slow.step_s)} on {worker.task}, {milliseconds(slow.others_s)} on the others "
+            f"({slow.step_s / max(slow.others_s, 1e-9):.1f}×)",
+            *([f"{worker.task} was the last worker in {percent(last)} of the steps"] if last is not None else []),
             explanation,
         ),
         reason=reason,
     )
 
 
-def _uneven_workers(facts: Facts) -> Suspect | None:
+def _uneven_workers(facts: Facts, slow: SlowWorker, share: float) -> Suspect:
     most = max(facts.workers, key=lambda worker: worker.steps)
-    least = min(facts.workers, key=lambda worker: worker.steps)
-    even = mean(worker.steps for worker in facts.workers)
-    if not even or most.steps < OVERLOAD_FACTOR * even:
-        return None
-    steps = sum(worker.steps for worker in facts.workers)
-    reason, explanation = _why_slow(facts, least, _slow_phase(facts, least))
+    least, steps = slow.worker, sum(worker.steps for worker in facts.workers)
+    reason, explanation = _why_slow(facts, least, slow.phase)
     return Suspect(
         cause="imbalance",
         where=f"{most.task} on {most.host}",
-        share=1 - even / most.steps,
+        share=share,
         evidence=(
             f"{most.task} made {percent(most.steps / steps)} of the updates; an even share is "
             f"{percent(1 / len(facts.workers))}",
-            f"{least.task} on {least.host} made {percent(least.steps / steps)}",
+            f"{least.task} on {least.host} made {percent(least.steps / steps)} of the updates",
             explanation,
         ),
         reason=reason,
     )
-
-
-def _startup(facts: Facts, _account: TimeAccount) -> Iterator[Suspect]:
-    if facts.steps < FEW_STEPS and facts.startup_s > 2 * facts.seconds:
-        yield Suspect(
-            cause="startup",
-            where="the whole run",
-            share=facts.startup_s / max(facts.total_s, facts.startup_s, 1e-9),
-            evidence=(
-                f"startup (until every worker's first step) took {facts.startup_s:.1f} s, "
-                f"training {facts.seconds:.2f} s",
-                f"the worker with the fewest steps made {facts.steps}",
-            ),
-        )
 
 
 def _network(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
     if link := account.link:
         suspect = Suspect(
             cause="network",
-            where=f"{link.host}, {link.direction} link",
+            where=f"{link.host}, {_direction(link)} link",
             share=account.explained_by_link,
-            evidence=(
-                f"the {link.direction} link of {link.host} carried {link.mb_s:.2f} of "
-                f"{link.capacity_mb_s:.2f} MB/s: {percent(link.utilization)} of its capacity ({link.known_from})",
-                _phase_evidence(facts),
-            ),
+            evidence=(_link_use(link),),
         )
         yield _uneven_server(facts, suspect) if _stores_most(facts, link.host) else suspect
+
+
+def _direction(link: LinkFacts) -> str:
+    if link.alternates:
+        return "outbound and inbound"
+    return "outbound" if link.outbound >= link.inbound else "inbound"
+
+
+def _link_use(link: LinkFacts) -> str:
+    if link.alternates:
+        return (
+            f"the link of {link.host} was {percent(link.utilization)} full, outbound and inbound in turn: "
+            f"out {link.outbound_mb_s:.2f} of {link.outbound_capacity_mb_s:.2f} MB/s, "
+            f"in {link.inbound_mb_s:.2f} of {link.inbound_capacity_mb_s:.2f} MB/s ({link.known_from})"
+        )
+    direction = _direction(link)
+    mb_s, capacity = (
+        (link.outbound_mb_s, link.outbound_capacity_mb_s)
+        if direction == "outbound"
+        else (link.inbound_mb_s, link.inbound_capacity_mb_s)
+    )
+    return (
+        f"the {direction} link of {link.host} carried {mb_s:.2f} of {capacity:.2f} MB/s: "
+        f"{percent(max(link.outbound, link.inbound))} of its capacity ({link.known_from})"
+    )
 
 
 def _server(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
@@ -164,7 +181,6 @@ def _server(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
             evidence=(
                 f"{server.task} was busy {percent(server.busy)} of the time, with {server.use.cpu_cores:.2f} cores",
                 *_cpu_limit_evidence(facts, server.host),
-                _phase_evidence(facts),
             ),
             reason="cpu_limit" if facts.host(server.host).cpu_limit_reached else "",
         )
@@ -204,47 +220,82 @@ def _stores_most(facts: Facts, host: str) -> bool:
 
 
 def _compute(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
-    with_throttled = count_throttled_time_as_compute(facts)
-    worker = max(with_throttled.workers, key=lambda worker: worker.phases.compute)
-    total = facts.phases.total or 1
-    throttled = (with_throttled.phases.compute - facts.phases.compute) / total
+    worker = max(facts.workers, key=lambda worker: compute_s(facts, worker))
     cores = ", ".join(f"{worker.task} {worker.use.cpu_cores:.2f}/{worker.threads}" for worker in facts.workers[:4])
     yield Suspect(
         cause="compute",
         where=f"{worker.task} on {worker.host}",
         share=account.compute,
         evidence=(
-            f"the workers spent {percent(facts.phases.compute / total)} of their time computing"
-            + (f" and {percent(throttled)} on other work slowed down by the CPU limit" if throttled >= 0.01 else ""),
             f"cores used / threads: {cores}",
             *_cpu_limit_evidence(facts, worker.host),
+            *_throttled_evidence(account),
         ),
         reason="cpu_limit" if is_throttled(facts.host(worker.host)) else "",
     )
 
 
+def _throttled_evidence(account: TimeAccount) -> list[str]:
+    if account.throttled < 0.01:
+        return []
+    part = percent(account.throttled / account.compute)
+    return [f"of the compute time, {part} is other work that the CPU limit slowed down"]
+
+
 def _contention(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
     saturated = [host for host in facts.hosts if len(host.tasks) > 1 and host.cpu_limit_reached]
-    tasks: list[WorkerFacts | ServerFacts] = [*facts.workers, *facts.servers]
-    used_cores = sum(task.use.cpu_cores for task in tasks)
-    if saturated:
-        host = max(saturated, key=lambda host: len(host.tasks))
+    all_tasks: list[WorkerFacts | ServerFacts] = [*facts.workers, *facts.servers]
+    tasks, background = all_tasks, facts.background_cores
+    host = max(saturated, key=lambda host: len(host.tasks), default=None)
+    if host:
         where = f"{host.host} ({', '.join(host.tasks)})"
         (use,) = _cpu_limit_evidence(facts, host.host)
+        cores = host.cpus or 1.0
+    elif facts.machine_cores:
+        where = f"the machine's {count(facts.machine_cores, 'core')}"
+        use = _core_use(tasks, background)
+        cores = facts.machine_cores - background
     else:
-        cores = facts.machine_cores
-        longest_waiting = max(tasks, key=lambda task: task.use.waiting_for_core)
-        where = f"the machine's {count(cores, 'core')}" if cores else longest_waiting.host
-        use = f"{len(tasks)} tasks used {used_cores:.2f} cores"
-        use += f"; background load: {facts.background_cores:.2f} cores" if facts.background_cores >= 0.1 else ""
-    waits = ", ".join(f"{task.task} {percent(task.use.waiting_for_core)}" for task in tasks[:6])
+        # Every host is a machine of its own: only what runs there competes for its cores.
+        host = _host_with_longest_wait(facts, all_tasks)
+        tasks, background = [task for task in all_tasks if task.host == host.host], host.background_cores
+        where = f"{host.host} ({count(host.cores, 'core')})" if host.cores else host.host
+        use = _core_use(tasks, background)
+        cores = host.cores - background
+    waits = ", ".join(f"{task.task} {task.use.run_wait:.2f}" for task in tasks[:6])
+    used_cores = sum(task.use.cpu_cores for task in tasks)
     yield Suspect(
         cause="contention",
         where=where,
         share=account.waiting_for_core,
-        evidence=(f"waiting for a CPU core: {waits} of the time", use),
-        reason="background_load" if facts.background_cores >= max(0.5, used_cores) else "",
+        evidence=(f"threads that waited for a CPU core, on average: {waits}", use),
+        threads=_most_threads(facts),
+        reason="background_load" if background >= max(0.5, used_cores) else "",
+        fitting_workers=_fitting_workers([one for one in facts.workers if not host or one.host == host.host], cores),
+        host=host.host if host else "",
     )
+
+
+def _fitting_workers(workers: list[WorkerFacts], cores: float) -> dict[str, int]:
+    """How many of the workers of each host these cores can carry, without changing the order of the workers.
+
+    A worker needs the cores that it used and those that it waited for, and at least one.
+    """
+    needed = mean(worker.use.cpu_cores + worker.use.run_wait for worker in workers) if workers else 1.0
+    fitting = max(1, round(cores / max(1.0, needed)))
+    kept = [worker.host for worker in workers[:fitting]]
+    return {worker.host: kept.count(worker.host) for worker in workers}
+
+
+def _host_with_longest_wait(facts: Facts, tasks: Sequence[WorkerFacts | ServerFacts]) -> HostFacts:
+    """The host of the task that waited longest for a core, among hosts whose cores were used up if there are any."""
+    full = [task for task in tasks if facts.machine_is_saturated(facts.host(task.host))]
+    return facts.host(max(full or tasks, key=lambda task: task.use.waiting_for_core).host)
+
+
+def _core_use(tasks: Sequence[WorkerFacts | ServerFacts], background_cores: float) -> str:
+    used = f"{count(len(tasks), 'task')} used {sum(task.use.cpu_cores for task in tasks):.2f} cores"
+    return used + (f"; background load: {background_cores:.2f} cores" if background_cores >= 0.1 else "")
 
 
 def _overhead(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
@@ -255,28 +306,33 @@ def _overhead(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
         arithmetic = milliseconds(facts.arithmetic_s)
         evidence.append(f"its arithmetic needs {arithmetic} at the measured matrix-multiplication speed")
     if account.messages > 0.05:
-        messages = percent(account.messages)
-        evidence.append(f"messages take {messages} of the time although no link or server is saturated")
+        messages = percent(account.messages / account.framework)
+        evidence.append(f"of the overhead, {messages} is messages, although no link or server is saturated")
     yield Suspect(
         cause="overhead",
         where=f"{worker.task} on {worker.host}",
         share=account.framework,
         evidence=tuple(evidence),
+        threads=_most_threads(facts),
         reason="messages" if account.messages > account.framework / 2 else "",
     )
+
+
+def _most_threads(facts: Facts) -> int:
+    return max(worker.threads for worker in facts.workers)
 
 
 def _barrier(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
     last = ", ".join(f"{task} {percent(share)}" for task, share in facts.last_at_barrier.items())
     waits = ", ".join(
-        f"{worker.task} {percent(worker.phases.wait / (worker.phases.total or 1))}" for worker in facts.workers[:6]
+        f"{worker.task} {milliseconds(worker.phases.wait / max(1, worker.steps))}" for worker in facts.workers[:6]
     )
     yield Suspect(
         cause="barrier",
         where="all workers",
         share=account.wait,
         evidence=(
-            f"waiting for other workers: {waits} of the time",
+            f"waiting for other workers in a step: {waits}",
             *([f"last worker to finish a step: {last} of the steps"] if last else []),
         ),
     )
@@ -294,9 +350,16 @@ def _checkpoint(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
     yield _phase_suspect(facts, "checkpoint", "checkpoint", account.checkpoint)
 
 
+def _unknown(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
+    yield Suspect(
+        cause=UNKNOWN,
+        where="",
+        share=account.unknown,
+        evidence=("no step was traced, so the phases of the framework's calls are not known",),
+    )
+
+
 CAUSES: tuple[Callable[[Facts, TimeAccount], Iterator[Suspect]], ...] = (
-    _find_slow_worker,
-    _startup,
     _network,
     _server,
     _compute,
@@ -306,6 +369,7 @@ CAUSES: tuple[Callable[[Facts, TimeAccount], Iterator[Suspect]], ...] = (
     _input,
     _evaluation,
     _checkpoint,
+    _unknown,
 )
 """One function per cause. Of two suspects with the same share, the one whose function comes first is ranked first."""
 
@@ -323,35 +387,20 @@ def _phase_suspect(facts: Facts, cause: str, phase: str, share: float) -> Suspec
     )
 
 
-def _is_explained(facts: Facts, phase: str) -> bool:
-    """Whether a busy link or server explains that the worker is slow in this phase."""
-    link, server = busiest_link(facts), busiest_server(facts)
-    load = max(link.utilization if link else 0.0, server.busy if server else 0.0)
-    return phase in ("pull", "push") and load >= SLOWS_EXCHANGE
-
-
-def _slow_phase(facts: Facts, worker: WorkerFacts) -> str:
-    """The phase in which a worker spends the most time per step beyond the mean of the others."""
-    others = [other for other in facts.workers if other is not worker]
-
-    def phase_s(worker: WorkerFacts, phase: str) -> float:
-        return float(getattr(worker.phases, phase)) / max(1, worker.steps)
-
-    def excess_s(phase: str) -> float:
-        return phase_s(worker, phase) - mean(phase_s(other, phase) for other in others)
-
-    return max(("data", "pull", "compute", "push", "other"), key=excess_s)
-
-
 def _why_slow(facts: Facts, worker: WorkerFacts, phase: str) -> tuple[str, str]:
     """The reason why a worker is slower than the others, and a sentence that explains it."""
     if facts.host(worker.host).cpu_limit_reached:
         return "cpu_limit", _cpu_limit_evidence(facts, worker.host)[0]
     waiting = worker.use.waiting_for_core
     if waiting >= _NOTICEABLE_WAIT:
-        return "contention", f"{worker.task} waited for a CPU core {percent(waiting)} of the time"
+        threads = worker.use.run_wait
+        return "contention", f"on average {threads:.2f} threads of {worker.task} waited for a CPU core"
     if phase in ("pull", "push"):
         return "exchange", f"{worker.task} loses most time in {phase}: its connection to the others is slower"
+    fewest = min(other.threads for other in facts.workers if other is not worker)
+    if phase == "compute" and worker.threads < fewest:
+        own = count(worker.threads, "thread")
+        return "fewer_threads", f"{worker.task} computes with {own}, every other worker with {fewest} or more"
     return phase, f"{worker.task} loses most time in {phase}"
 
 
@@ -361,12 +410,3 @@ def _cpu_limit_evidence(facts: Facts, host_name: str) -> list[str]:
     if host.cpus is None:
         return []
     return [f"the tasks of {host_name} used {host.cpu_cores:.2f} of the {host.cpus:g} cores allowed"]
-
-
-def _phase_evidence(facts: Facts) -> str:
-    phases: Phases = facts.phases
-    total = phases.total or 1.0
-    return (
-        f"worker time: pull {percent(phases.pull / total)}, push {percent(phases.push / total)}, "
-        f"wait {percent(phases.wait / total)}, compute {percent(phases.compute / total)}"
-    )

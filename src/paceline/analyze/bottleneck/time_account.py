@@ -1,4 +1,5 @@
-"""Divides the workers' time by what it was spent on. Every value is a share of the time of all workers together."""
+"""Divides the workers' time by what it was spent on. Every value is a share of the time of all workers together, and
+all shares add up to 1."""
 
 import msgspec
 
@@ -13,12 +14,16 @@ batch of 100, large ones at most 3 times."""
 class TimeAccount(msgspec.Struct, frozen=True, kw_only=True):
     """Shares of the time of all workers, by what the time was spent on."""
 
+    slow_worker: float
+    """Lost because one worker is slower than the others: its additional time, and waiting for it."""
     waiting_for_core: float
     """Workers waited for a CPU core that other tasks or programs used, or for a server that waited for a core."""
     data: float
     """Loading data, without waiting for a core."""
     compute: float
-    """Computing, without waiting for a core and without framework overhead."""
+    """Computing, without waiting for a core and without framework overhead; with `throttled`."""
+    throttled: float
+    """Other work that took longer because the worker's own CPU limit was reached. It is included in `compute`."""
     framework: float
     """Framework overhead: compute beyond the arithmetic, time between phases, and `messages`."""
     messages: float
@@ -38,54 +43,57 @@ class TimeAccount(msgspec.Struct, frozen=True, kw_only=True):
     """Evaluation by the chief."""
     checkpoint: float
     """Writing checkpoints."""
+    unknown: float
+    """Fused calls whose phases are not known, without the part that a link, a server or waiting for a core explains."""
 
 
-def time_account(facts: Facts, *, wait_for_straggler: float = 0.0) -> TimeAccount:
-    """The account of a run.
-
-    `wait_for_straggler` is the share of the time that workers waited for one slow worker. It is left out of the
-    account, because no link or server explains it; the shares then add up to less than 1.
-    """
+def time_account(facts: Facts, remaining: tuple[WorkerFacts, ...] | None = None) -> TimeAccount:
+    """The account of a run. `remaining` are the workers without the time that is lost because of a slow worker."""
     total = facts.phases.total or 1.0
+    without_slow = msgspec.structs.replace(facts, workers=facts.workers if remaining is None else remaining)
+    core_waits = [core_wait_share(facts, worker) for worker in facts.workers]
     arithmetic_share = min(1.0, MAX_COMPUTE_OVER_ARITHMETIC * _arithmetic_over_compute(facts))
-    # After the arithmetic share, which is computed without throttled time.
-    facts = count_throttled_time_as_compute(facts)
-    core_waits = [(worker, _core_wait_share(facts, worker)) for worker in facts.workers]
-    running = {
-        name: sum(getattr(worker.phases, name) * (1 - waiting) for worker, waiting in core_waits) / total
-        for name in ("data", "compute", "other")
-    }
-    core_wait_outside_exchange = (
-        sum((worker.phases.step_work - worker.phases.exchange) * share for worker, share in core_waits) / total
+    workers = tuple(
+        _count_as_compute(worker, _throttled_share(facts, measured))
+        for worker, measured in zip(without_slow.workers, facts.workers, strict=True)
     )
-    exchange = facts.phases.exchange / total
-    wait = max(0.0, facts.phases.wait / total - wait_for_straggler)
+    phases = msgspec.structs.replace(facts, workers=workers).phases
+
+    def waiting(name: str) -> float:
+        """Time of a phase in which the workers waited for a core. None of it is lost because of a slow worker."""
+        times = (getattr(one.phases, name) * share for one, share in zip(facts.workers, core_waits, strict=True))
+        return float(sum(times)) / total
+
+    running = {name: max(0.0, getattr(phases, name) / total - waiting(name)) for name in ("data", "compute", "other")}
+    exchange, wait, fused = phases.exchange / total, phases.wait / total, phases.fused / total
     server, link = busiest_server(facts), busiest_link(facts)
     # A saturated link or server is considered first: more cores would not reduce its load.
-    by_link, by_server = _explained_by_link_and_server(facts, link, server, exchange + wait)
-    unexplained = exchange + wait - by_link - by_server
-    core_wait_in_exchange = sum(worker.phases.exchange * share for worker, share in core_waits) / total
-    core_wait_in_exchange = min(unexplained, core_wait_in_exchange + _server_waiting_for_core(facts, server))
-    messages = max(0.0, exchange - by_link - by_server - core_wait_in_exchange)
+    by_link, by_server = _explained_by_link_and_server(facts, link, server, exchange + wait + fused)
+    # Their time is taken from the phases that are known to be exchange or waiting, and then from fused calls.
+    explained = min(by_link + by_server, exchange + wait)
+    fused_left = max(0.0, fused - (by_link + by_server - explained))
+    waiting_in_fused = min(fused_left, waiting("fused"))
+    unexplained = exchange + wait - explained
+    waiting_in_exchange = min(unexplained, waiting("pull") + waiting("push") + _server_waiting_for_core(facts, server))
+    messages = max(0.0, exchange - explained - waiting_in_exchange)
+    waiting_outside = waiting("data") + waiting("compute") + waiting("other")
     return TimeAccount(
-        waiting_for_core=core_wait_outside_exchange + core_wait_in_exchange,
+        slow_worker=max(0.0, 1 - phases.total / total) if facts.phases.total else 0.0,
+        waiting_for_core=waiting_outside + waiting_in_exchange + waiting_in_fused,
         data=running["data"],
         compute=running["compute"] * arithmetic_share,
+        throttled=sum(map(_moved_s, workers, without_slow.workers)) / total * arithmetic_share,
         framework=running["compute"] * (1 - arithmetic_share) + running["other"] + messages,
         messages=messages,
-        wait=max(0.0, unexplained - core_wait_in_exchange - messages),
+        wait=max(0.0, unexplained - waiting_in_exchange - messages),
         link=link,
         explained_by_link=by_link,
         server=server,
         explained_by_server=by_server,
-        eval=facts.phases.eval / total,
-        checkpoint=facts.phases.checkpoint / total,
+        eval=phases.eval / total,
+        checkpoint=phases.checkpoint / total,
+        unknown=fused_left - waiting_in_fused,
     )
-
-
-def count_throttled_time_as_compute(facts: Facts) -> Facts:
-    """The facts with the time in which a worker's own CPU limit throttled it moved from every phase to compute."""
-    return msgspec.structs.replace(facts, workers=tuple(_count_as_compute(facts, worker) for worker in facts.workers))
 
 
 def busiest_server(facts: Facts) -> ServerFacts | None:
@@ -99,6 +107,22 @@ def busiest_link(facts: Facts) -> LinkFacts | None:
 def is_throttled(host: HostFacts) -> bool:
     """Whether the only task of a host waits for cores because of its CPU limit, not because of other tasks."""
     return len(host.tasks) == 1 and host.cpu_limit_reached
+
+
+def core_wait_share(facts: Facts, worker: WorkerFacts) -> float:
+    """Share of a worker's runnable time in which it waited for a core that others used."""
+    waiting = worker.phases.wait / (worker.phases.total or 1.0)
+    return min(1.0, _waiting_because_of_others(facts, worker.host, worker.use) / max(1 - waiting, 1e-9))
+
+
+def compute_s(facts: Facts, worker: WorkerFacts) -> float:
+    """Seconds that a worker computed, and those in which its own CPU limit slowed down its other work."""
+    return _count_as_compute(worker, _throttled_share(facts, worker)).phases.compute
+
+
+def _moved_s(worker: WorkerFacts, before: WorkerFacts) -> float:
+    """Seconds that were moved to compute from other phases."""
+    return worker.phases.compute - before.phases.compute
 
 
 def _waiting_because_of_others(facts: Facts, host_name: str, use: TaskUse) -> float:
@@ -123,20 +147,15 @@ def _throttled_share(facts: Facts, worker: WorkerFacts) -> float:
     return min(1.0, worker.use.waiting_for_core / max(1 - worker.phases.wait / (worker.phases.total or 1.0), 1e-9))
 
 
-def _count_as_compute(facts: Facts, worker: WorkerFacts) -> WorkerFacts:
-    remaining = 1 - _throttled_share(facts, worker)
+def _count_as_compute(worker: WorkerFacts, throttled_share: float) -> WorkerFacts:
+    """The worker with the time in which its own CPU limit throttled it moved from every phase to compute."""
     phases = worker.phases
-    reduced = {name: getattr(phases, name) * remaining for name in ("data", "pull", "push", "other")}
-    throttled_s = sum(getattr(phases, name) - reduced[name] for name in reduced)
+    names = ("data", "pull", "push", "fused", "other")
+    reduced = {name: getattr(phases, name) * (1 - throttled_share) for name in names}
+    throttled_s = sum(getattr(phases, name) - reduced[name] for name in names)
     return msgspec.structs.replace(
         worker, phases=msgspec.structs.replace(phases, compute=phases.compute + throttled_s, **reduced)
     )
-
-
-def _core_wait_share(facts: Facts, worker: WorkerFacts) -> float:
-    """Share of a worker's runnable time in which it waited for a core that others used."""
-    waiting = worker.phases.wait / (worker.phases.total or 1.0)
-    return min(1.0, _waiting_because_of_others(facts, worker.host, worker.use) / max(1 - waiting, 1e-9))
 
 
 def _explained_by_link_and_server(
@@ -159,7 +178,7 @@ def _arithmetic_over_compute(facts: Facts) -> float:
     if facts.arithmetic_s is None:
         return 1.0
     compute_on_core_s = sum(
-        worker.phases.compute * (1 - _throttled_share(facts, worker)) * (1 - _core_wait_share(facts, worker))
+        worker.phases.compute * (1 - _throttled_share(facts, worker)) * (1 - core_wait_share(facts, worker))
         for worker in facts.workers
     )
     return facts.arithmetic_s * sum(worker.steps for worker in facts.workers) / max(compute_on_core_s, 1e-9)

@@ -18,7 +18,7 @@ from paceline.recording.recorder import clock_ns
 from paceline.train.checkpoint import InitialState, TrainingState
 from paceline.train.context import TaskContext
 from paceline.train.stop_consensus import StopConsensus
-from paceline.train.strategy import Predictor, Step
+from paceline.train.strategy import Exchanged, Predictor, Step
 from paceline.workloads.parameters import Parameters, by_name, views
 
 _TIMEOUT_S = 600.0
@@ -31,9 +31,10 @@ class AllReduce:
     def __init__(self, context: TaskContext) -> None:
         job = context.job
         self._recorder, self._model = context.recorder, context.model
+        # Joined before the state is read: this may build a user's Keras model, for which it uses TensorFlow.
+        self._strategy = _join(context)
         initial = InitialState(context)
         self._is_chief, self._updates = job.is_chief, initial.update
-        self._strategy = _join(context)
         # Plain variables need no synchronisation: all workers start from the same values and apply the same mean.
         values, velocity = initial.values(), initial.velocity()
         self._variables = [tf.Variable(value) for value in views(values, self._model.parameters).values()]
@@ -41,6 +42,7 @@ class AllReduce:
         velocities = views(velocity, self._model.parameters).values()
         self._velocity = [tf.Variable(value) for value in velocities] if job.momentum else []
         self._build_functions(job.batch, job.lr, job.momentum)
+        self.exchanged, self._workers = Exchanged(), job.workers
         blank = self._model.blank(job.batch)
         self._gradients(*map(tf.constant, (*blank.inputs, blank.target)))
         self._exchange(*(tf.zeros_like(variable) for variable in self._variables))
@@ -62,6 +64,7 @@ class AllReduce:
         record = self._recorder.current
         record.compute_start_ns, record.compute_end_ns = start, computed
         record.push_start_ns, record.push_end_ns = computed, clock_ns()
+        self.exchanged.add_allreduce(4 * self._model.size, self._workers)
         self._updates += 1
         return Step(value, self._updates)
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from paceline.engines.ports import reserve_port
 from paceline.plan.roles import SERVER, WORKER, task_names
+from paceline.ports import reserve_port
 from paceline.train.context import TaskContext
 
 tf1 = tf.compat.v1
@@ -37,7 +37,7 @@ def cluster_addresses(context: TaskContext) -> Mapping[str, list[str]]:
     """The addresses of all tasks, by TensorFlow job name. TensorFlow must bind this task's port right afterwards: it is
     reserved until this function returns."""
     job = context.job
-    reservation = reserve_port(job.address)
+    reservation = reserve_port(job.address, job.ports)
     addresses = context.rendezvous.exchange_addresses({_ADDRESS_KEY: f"{job.address}:{reservation.getsockname()[1]}"})
     reservation.close()
     jobs = {"worker": [addresses[task][_ADDRESS_KEY] for task in task_names(WORKER, job.workers)]}

@@ -23,7 +23,7 @@ from paceline.recording.layout import TRACED, RecordKind
 from paceline.recording.recorder import clock_ns
 from paceline.train.checkpoint import InitialState, TrainingState
 from paceline.train.context import TaskContext
-from paceline.train.strategy import Predictor, Step
+from paceline.train.strategy import Exchanged, Predictor, Step
 from paceline.workloads.parameters import Parameters, by_name, views
 
 tf1 = tf.compat.v1
@@ -50,6 +50,9 @@ class ParameterServerWorker:
         """For each parameter, the number of the server that stores it."""
         self._worker_device = worker_device(job.index)
         self._trace_plan = traces.TracePlan(job.trace_every)
+        self.exchanged = Exchanged()
+        self._step_exchanges = Exchanged()
+        """What one step exchanges, by the sizes of its tensors."""
         server = start_server(context)
         self._graph = tf1.Graph()
         with self._graph.as_default():
@@ -83,6 +86,8 @@ class ParameterServerWorker:
         return self._first_update
 
     def step(self, batch: Batch) -> Step:
+        self.exchanged.sent += self._step_exchanges.sent
+        self.exchanged.received += self._step_exchanges.received
         if self._trace_plan.due(self._recorder.current.step):
             return self._run_traced_step(batch)
         start = clock_ns()
@@ -104,6 +109,7 @@ class ParameterServerWorker:
             self._session.run(self._await_done if self._job.is_chief else self._send_done)
 
     def predictor(self) -> Predictor:
+        self.exchanged.received += 4 * self._model.size
         return self._predictor.with_values(self._session.run(self._read))
 
     def parameters(self) -> Parameters:
@@ -131,6 +137,8 @@ class ParameterServerWorker:
         with tf.device(self._worker_device):
             self._inputs = network.placeholders(self._model.feeds)
             self._target = network.target_placeholder(self._model.target)
+        if self._model.by_rows:
+            self._step_exchanges.sent += self._model.blank(self._job.batch).inputs[0].nbytes
         pulled = self._pull()
         with tf.device(self._worker_device), tf.name_scope("compute"):
             loss = network.mean_loss(self._model, self._inputs, self._target, pulled)
@@ -179,6 +187,11 @@ class ParameterServerWorker:
 
     def _transfer(self, tensors: list[Any], *, to_worker: bool) -> list[Any]:
         """Transfer parameters to this worker, or gradients to the servers of their parameters."""
+        size = sum(tensor.shape.num_elements() * tensor.dtype.size for tensor in tensors)
+        if to_worker:
+            self._step_exchanges.received += size
+        else:
+            self._step_exchanges.sent += size
         transferred: list[Any] = [None] * len(tensors)
         for server in sorted(set(self._parameter_servers)):
             on_server = [i for i, number in enumerate(self._parameter_servers) if number == server]

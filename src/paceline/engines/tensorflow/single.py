@@ -24,6 +24,8 @@ class Single(SingleWorker):
     def __init__(self, context: TaskContext) -> None:
         job = context.job
         self._recorder, self._model = context.recorder, context.model
+        # Builds a user's model now: Keras creates its variables eagerly, which is not possible inside of the graph.
+        self._shapes = context.model.parameters
         initial = InitialState(context)
         self._updates = initial.update
         graph = tf1.Graph()
@@ -60,11 +62,10 @@ class Single(SingleWorker):
         return self._predict
 
     def parameters(self) -> Parameters:
-        return by_name(self._model.parameters, self._session.run(self._variables))
+        return by_name(self._shapes, self._session.run(self._variables))
 
     def state(self, update: int) -> TrainingState:
-        shapes = self._model.parameters
-        velocity = by_name(shapes, self._session.run(self._slots)) if self._slots else {}
+        velocity = by_name(self._shapes, self._session.run(self._slots)) if self._slots else {}
         return TrainingState(update, self.parameters(), velocity)
 
     def close(self) -> None:
@@ -75,7 +76,7 @@ class Single(SingleWorker):
         self._inputs = network.placeholders(self._model.feeds)
         self._target = network.target_placeholder(self._model.target)
         # The initial values are fed. As constants, they would be part of the graph and of the event file that shows it.
-        shapes, zeros = self._model.parameters, tf1.zeros_initializer()
+        shapes, zeros = self._shapes, tf1.zeros_initializer()
         self._variables = [
             tf1.get_variable(shape.name.replace(".", "_"), shape.shape, tf.float32, zeros, use_resource=True)
             for shape in shapes
@@ -93,7 +94,7 @@ class Single(SingleWorker):
         return [loss, update]
 
     def _named(self, vector: Vector) -> Parameters:
-        return views(vector, self._model.parameters)
+        return views(vector, self._shapes)
 
     def _predict(self, *inputs: Array) -> Array:
         predictions: Array = self._session.run(self._outputs, dict(zip(self._inputs, inputs, strict=False)))

@@ -12,8 +12,11 @@ Communication that overlaps with computation counts as compute. Pull and push ar
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-_EARLY_STEPS = (5, 10, 20, 40, 80, 140)
-"""Steps that are traced by default, so that a short run has enough traces as well."""
+_EARLY_STEPS = (1, 5, 10, 20, 40, 80, 140)
+"""Steps that are traced by default, so that a short run has enough traces as well. Step 1 is the second: if steps take
+seconds, a run may have only a few, and the first is not typical."""
+_FIRST_OF_INTERVAL = 5
+"""The step of every interval that is traced."""
 _DEFAULT_EVERY = 200
 """Steps between two later traces."""
 _MAX_TRACES = 25
@@ -32,7 +35,7 @@ class TracePlan:
         """Whether to trace this step; to be called once for each step."""
         if not self._every or self._traced >= _MAX_TRACES:
             return False
-        if step not in self._early and step % self._every != min(_EARLY_STEPS[0], self._every - 1):
+        if step not in self._early and step % self._every != min(_FIRST_OF_INTERVAL, self._every - 1):
             return False
         self._traced += 1
         return True

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import tensorflow as tf
 
+from paceline.data.batches import Array
 from paceline.errors import RunError
 from paceline.train.context import TaskContext
 from paceline.train.user_model import UserModel
@@ -47,6 +48,11 @@ class FunctionModel(UserModel):
         vector = np.concatenate([value.reshape(-1) for value in values.values()])
         return vector if part is None else vector[part].copy()
 
+    def first_outputs(self) -> Array:
+        inputs, values = map(tf.constant, self.example.inputs), map(tf.constant, self._built[1].values())
+        outputs: Array = self.outputs(list(inputs), list(values)).numpy()
+        return outputs
+
     def outputs(self, inputs: Sequence[Any], values: Sequence[Any]) -> Any:
         return self._built[0](inputs, values)
 
@@ -67,10 +73,10 @@ class FunctionModel(UserModel):
         if not model.built:
             model(*[tf.zeros(array.shape, array.dtype) for array in self.example.inputs])
         if model.non_trainable_variables:
-            names = ", ".join(variable.path for variable in model.non_trainable_variables)
+            kinds = sorted({type(layer).__name__ for layer in model.layers if layer.non_trainable_variables})
             raise RunError(
-                f"the Keras model has variables that are not trained ({names}), which is not supported: "
-                "use layers without such state"
+                f"the Keras model has layers with variables that training does not change ({', '.join(kinds)}): remove "
+                "Dropout, use LayerNormalization instead of BatchNormalization, and do not freeze layers"
             )
         initial = {variable.path.replace("/", "."): variable.numpy() for variable in model.trainable_variables}
 

@@ -12,7 +12,7 @@ from paceline.recording.recorder import clock_ns
 from paceline.train.checkpoint import InitialState, TrainingState
 from paceline.train.context import TaskContext
 from paceline.train.stop_consensus import StopConsensus
-from paceline.train.strategy import Predictor, Step
+from paceline.train.strategy import Exchanged, Predictor, Step
 from paceline.workloads.parameters import Parameters
 
 
@@ -24,6 +24,10 @@ class AllReduce:
         self._recorder, self._workers = context.recorder, job.workers
         initial = InitialState(context)
         self._network = Network(model, initial.values())
+        # Before DDP and the exchange of gradients are set up: this computes without the other workers.
+        self._network.warm_up(context, model.blank(job.batch))
+        for tensor in self._network.tensors:
+            tensor.grad = None
         self._exchange = _join_exchange(context, self._network)
         self._sgd = TorchSgd(self._network, job, initial)
         self._parallel = DistributedDataParallel(self._network.module, gradient_as_bucket_view=True)
@@ -35,6 +39,10 @@ class AllReduce:
         self._updates = initial.update
         self._stop_consensus = StopConsensus(self._broadcast, job.eval_every)
         self._broadcast_buffer = torch.zeros(2, dtype=torch.int64)
+
+    @property
+    def exchanged(self) -> Exchanged:
+        return self._exchange.exchanged
 
     def start(self) -> int:
         return self._updates
@@ -101,7 +109,7 @@ def _join_exchange(context: TaskContext, network: Network) -> Exchange:
     """Join the process group, and return the exchange of gradients that the transport of the run asks for."""
     if context.job.transport != "memory" or context.job.workers == 1:
         join_process_group(context)
-        return GlooExchange()
+        return GlooExchange(context.job.workers)
     exchange = SharedMemoryExchange(context.job, network)
     exchange.map_peers(join_process_group(context, exchange.address))
     return exchange

@@ -17,6 +17,7 @@ from paceline.engines.torch.network import Network
 from paceline.paramserver.transports.shared_memory import SEGMENT, Segment, map_peer_vector
 from paceline.plan.roles import WORKER, task_names
 from paceline.train.context import Job, Peers
+from paceline.train.strategy import Exchanged
 
 _MIN_SHARED_BYTES = 2**20
 """The size from which on a bucket is summed through shared memory. With a smaller bucket, most of the time goes into
@@ -28,6 +29,8 @@ GradientViews = dict[torch.Tensor, torch.Tensor]
 
 
 class Exchange(Protocol):
+    exchanged: Exchanged
+
     def begin(self) -> None:
         """Prepare for a step."""
 
@@ -38,10 +41,14 @@ class Exchange(Protocol):
 class GlooExchange:
     """Sums every bucket with an allreduce of gloo."""
 
+    def __init__(self, workers: int) -> None:
+        self._workers, self.exchanged = workers, Exchanged()
+
     def begin(self) -> None:
         """Do nothing: gloo needs no preparation."""
 
     def sum(self, bucket: dist.GradBucket) -> SumFuture:
+        self.exchanged.add_allreduce(bucket.buffer().nbytes, self._workers)
         future = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
         return future.then(_first_tensor)
 
@@ -53,7 +60,8 @@ class SharedMemoryExchange:
         self._job, self._network = job, network
         self._size = network.vector.size
         self._segment = Segment(2 * self._size)
-        self._gloo = GlooExchange()
+        self._gloo = GlooExchange(job.workers)
+        self.exchanged = self._gloo.exchanged
         self._half = 0
         self._in_segment: dict[torch.Tensor, bool] = {}
         """For each parameter, whether backward writes its gradient into the segment; the others must be copied."""
@@ -85,6 +93,10 @@ class SharedMemoryExchange:
         if 4 * bucket.buffer().numel() < _MIN_SHARED_BYTES and not any(map(self._in_segment.get, bucket.parameters())):
             return self._gloo.sum(bucket)
         ranks = self._halves[self._half]
+        # Every worker reads the gradients of all others.
+        shared = bucket.buffer().nbytes * (self._job.workers - 1)
+        self.exchanged.sent += shared
+        self.exchanged.received += shared
         to_add = []
         for tensor, gradient in zip(bucket.parameters(), bucket.gradients(), strict=True):
             rank_gradients = [views[tensor] for views in ranks]

@@ -6,10 +6,11 @@ import numpy as np
 import torch
 
 from paceline.data.batches import Array, Batch
+from paceline.engines.torch import threads
 from paceline.engines.torch.layers import Layers, mean_loss
 from paceline.engines.torch.user_model import build_module
 from paceline.train.checkpoint import InitialState, TrainingState
-from paceline.train.context import Job
+from paceline.train.context import Job, TaskContext
 from paceline.workloads.model import AnyModel
 from paceline.workloads.parameters import Parameters, Vector, views
 
@@ -58,6 +59,16 @@ class Network:
         loss = self.loss(batch)
         self._backward(loss)
         return loss.item()
+
+    def warm_up(self, context: TaskContext, batch: Batch) -> None:
+        """Prepare for the first step (see threads.py). It changes neither parameters nor buffers nor the state of the
+        random generator."""
+        buffers = [buffer.clone() for buffer in self.module.buffers()]
+        with torch.random.fork_rng(devices=[]):
+            threads.warm_up(context, lambda: self.differentiate(batch))
+        with torch.no_grad():
+            for buffer, before in zip(self.module.buffers(), buffers, strict=True):
+                buffer.copy_(before)
 
     def predict(self, *inputs: Array) -> Array:
         self.module.eval()

@@ -8,8 +8,8 @@ from types import MappingProxyType
 import psutil
 import torch.distributed as dist
 
-from paceline.engines.ports import listening_socket
 from paceline.plan.roles import CHIEF
+from paceline.ports import listening_socket
 from paceline.train.context import Peers, TaskContext
 
 _TIMEOUT = timedelta(seconds=600)
@@ -25,7 +25,7 @@ def join_process_group(context: TaskContext, addresses: Mapping[str, str] = Mapp
     """
     job = context.job
     os.environ["GLOO_SOCKET_IFNAME"] = _interface_with_address(job.address)
-    listener = listening_socket(job.address) if job.is_chief else None
+    listener = listening_socket(job.address, job.ports) if job.is_chief else None
     store_address = {"store": f"{job.address}:{listener.getsockname()[1]}"} if listener else {}
     peers = context.rendezvous.exchange_addresses({**store_address, **addresses})
     host, port = peers[CHIEF]["store"].rsplit(":", 1)

@@ -15,7 +15,7 @@ from paceline.paramserver.wire import Op, Reply, Request
 from paceline.recording.recorder import clock_ns
 from paceline.train.checkpoint import TrainingState
 from paceline.train.context import TaskContext
-from paceline.train.strategy import Predictor, Step
+from paceline.train.strategy import Exchanged, Predictor, Step
 from paceline.workloads.parameters import Parameters, Vector
 
 
@@ -36,10 +36,13 @@ class ParameterServerWorker:
         self._pusher = (_PushAfterBackward if len(self._buckets) == job.servers else _PushDuringBackward)(
             self._network, self._transfer.gradient, bucket_indices, self._push
         )
-        # Computed once here, so that lazy initialisation is finished before the training clock starts.
-        self._network.differentiate(model.blank(job.batch))
+        self._network.warm_up(context, model.blank(job.batch))
         self._versions = [0] * job.servers
         """For each server, the update count of the values that it returned last."""
+
+    @property
+    def exchanged(self) -> Exchanged:
+        return self._transfer.exchanged
 
     def start(self) -> int | None:
         with self._recorder.pull:

@@ -18,8 +18,7 @@ class Single(SingleWorker):
         initial = InitialState(context)
         self._network = Network(context.model, initial.values())
         self._sgd = TorchSgd(self._network, job, initial)
-        # Computed once here, so that lazy initialisation is finished before the training clock starts.
-        self._network.differentiate(context.model.blank(job.batch))
+        self._network.warm_up(context, context.model.blank(job.batch))
         self._updates = initial.update
 
     def start(self) -> int:

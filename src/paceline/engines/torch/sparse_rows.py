@@ -10,6 +10,7 @@ import torch
 from torch.nn import functional
 
 from paceline.data.batches import Array, Batch
+from paceline.engines.torch.threads import warm_up
 from paceline.paramserver.buckets import cut_buckets, shard_sizes
 from paceline.paramserver.row_buffers import Indices, WorkerRowBuffers
 from paceline.paramserver.row_client import RowClient
@@ -20,7 +21,7 @@ from paceline.paramserver.wire import Op, Request
 from paceline.recording.recorder import clock_ns
 from paceline.train.checkpoint import InitialState, TrainingState
 from paceline.train.context import TaskContext
-from paceline.train.strategy import Predictor, SingleWorker, Step
+from paceline.train.strategy import Exchanged, Predictor, SingleWorker, Step
 from paceline.workloads.layers import SparseLinear
 from paceline.workloads.parameters import Parameters, Vector, views
 
@@ -79,7 +80,8 @@ class SingleRows(SingleWorker):
         self._vector = initial.values()
         self._sgd = BlockSgd(self._vector, job.lr)
         blank = model.blank(job.batch)
-        self._model.differentiate(self._vector[self._model.indices(blank.inputs[0])], blank)
+        rows = self._vector[self._model.indices(blank.inputs[0])]
+        warm_up(context, lambda: self._model.differentiate(rows, blank))
         self._updates = initial.update
 
     def start(self) -> int:
@@ -115,8 +117,8 @@ class RowsWorker:
         self._job, self._recorder, self._model_spec = job, context.recorder, model
         self._model = RowModel(model.by_rows, job.batch)
         blank = model.blank(job.batch)
-        rows = self._model.indices(blank.inputs[0])
-        self._model.differentiate(np.zeros(rows.size, np.float32), blank)
+        rows = np.zeros(self._model.indices(blank.inputs[0]).size, np.float32)
+        warm_up(context, lambda: self._model.differentiate(rows, blank))
         buffers = WorkerRowBuffers(job.servers, model.by_rows.rows(job.batch), shared=job.transport == "memory")
         peers = context.rendezvous.exchange_addresses({SEGMENT: buffers.path} if buffers.path else {})
         self._connections = ServerConnections(context, peers)
@@ -125,6 +127,10 @@ class RowsWorker:
         """The rows of the next step, if the last push already returned them."""
         self._upcoming = blank
         self._segment_path = buffers.path or ""
+
+    @property
+    def exchanged(self) -> Exchanged:
+        return self._client.exchanged
 
     def start(self) -> int | None:
         with self._recorder.pull:

@@ -6,6 +6,7 @@ from functools import cached_property
 import msgspec
 import torch
 
+from paceline.data.batches import Array
 from paceline.engines.torch.layers import Layers
 from paceline.errors import RunError
 from paceline.train.context import TaskContext
@@ -56,6 +57,12 @@ class ModuleModel(UserModel):
         values = [value.detach().reshape(-1).float() for value in _trainable_parameters(self._new_module(seed))]
         vector: Vector = torch.cat(values).numpy()
         return vector if part is None else vector[part].copy()
+
+    def first_outputs(self) -> Array:
+        with torch.random.fork_rng(devices=[]), torch.inference_mode():
+            module = self._new_module(self._context.job.seed).eval()
+            outputs: Array = module(*(torch.from_numpy(array) for array in self.example.inputs)).numpy()
+        return outputs
 
     def build(self, tensor_views: list[torch.Tensor]) -> tuple[torch.nn.Module, TrainableParameters]:
         """A new module whose trainable parameters use the memory of these tensors, and these parameters."""

@@ -6,5 +6,7 @@ DESCRIPTOR = HostKind(
     summary="plain processes on this machine, talking over loopback",
     provider="paceline.hosts.local.hosts:LocalHosts",
     shares_one_machine=True,
+    shares_filesystem=True,
     shares_memory=True,
+    private_network=True,
 )

@@ -7,7 +7,9 @@ DESCRIPTOR = HostKind(
     provider="paceline.hosts.netns.hosts:NetnsHosts",
     needs="Linux, root",
     shares_one_machine=True,
+    shares_filesystem=True,
     has_links=True,
+    private_network=True,
     limits=frozenset({"link", "latency", "cpus"}),
     # cut: the link carries nothing; limit: another link rate; slow: fewer cores.
     faults=frozenset({"cut", "limit", "slow"}),

@@ -13,8 +13,10 @@ from pathlib import Path
 import msgspec
 
 from paceline.errors import HostError, RunError
-from paceline.hosts.base import AgentPipes, Condition, Host, HostProvider, HostRequest
-from paceline.hosts.child_agent import ChildAgent, agent_argv
+from paceline.forkserver.client import ForkServer
+from paceline.hosts.agent_template import agent_template, prepare_template
+from paceline.hosts.base import AgentPipes, Condition, Host, HostProvider, HostRequest, Preload
+from paceline.hosts.child_agent import agent_argv, start_agent
 from paceline.hosts.netns import cgroup, iproute, leftovers, reaper, run_lock, setup
 
 # The name of a host is also the name of a network interface, which has at most 15 characters.
@@ -24,9 +26,12 @@ _REAPER_END_S = 10.0
 
 
 class NetnsHost(setup.CreatedHost):
+    template: ForkServer | None = None
+
     def start_agent(self, log: Path) -> AgentPipes:
         argv = agent_argv(self.name, network="host", cgroups=self.cgroups)
-        return ChildAgent(enter(self.namespace, argv), log)
+        path = f"{iproute.NAMESPACES}/{self.namespace}"
+        return start_agent(argv, log, self.template, network_namespace=path, enter=enter(self.namespace, []))
 
     def apply_condition(self, condition: Condition) -> None:
         try:
@@ -54,7 +59,13 @@ class NetnsHosts(HostProvider):
                     f"{option} needs the kernel's tbf queue: load the module sch_tbf, or leave {option} out"
                 )
             if request.latency_s and not _kernel_has("netem delay 1ms"):
-                raise HostError("--latency needs the kernel's netem queue: load sch_netem, or leave --latency out")
+                raise HostError(
+                    "--latency needs the kernel's netem queue: load the module sch_netem, or choose no latency with "
+                    "--set latency=-"
+                )
+
+    def prepare(self, preload: Preload) -> None:
+        prepare_template(preload)
 
     @contextmanager
     def open(self, token: str, requests: Sequence[HostRequest]) -> Iterator[list[Host]]:
@@ -66,9 +77,10 @@ class NetnsHosts(HostProvider):
         )
         lock = None
         try:
-            hosts = _create_hosts(process, token, requests)
-            lock = run_lock.join(token)
-            yield [*hosts]
+            with agent_template(requests) as template:
+                hosts = _create_hosts(process, token, requests)
+                lock = run_lock.join(token)
+                yield [msgspec.structs.replace(host, template=template) for host in hosts]
         finally:
             _stop_reaper(process, lock)
 

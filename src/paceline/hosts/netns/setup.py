@@ -7,6 +7,7 @@ import msgspec
 
 from paceline.hosts.base import Condition, HostRequest
 from paceline.hosts.netns import cgroup, iproute
+from paceline.ports import PortRange
 
 _SWITCH = "sw"
 _BRIDGE = "bridge0"
@@ -30,6 +31,8 @@ class CreatedHost(msgspec.Struct):
     delayed: bool
     """Whether it has a latency: then its rate limit is a child of the delay queue."""
     condition_now: Condition
+    ports: PortRange | None = None
+    """None: between namespaces there is no firewall."""
 
 
 def namespaces_of(token: str, requests: Sequence[HostRequest]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import threading
 
-from paceline.errors import PeersGone, RunError
+from paceline.errors import PeersGone
 from paceline.paramserver.wire import Buffer, Reply, Request
 
 REPLY_TIMEOUT_MS = 600_000
@@ -47,5 +47,5 @@ class ServerConnection:
         if self._disconnect.is_set():
             raise PeersGone(f"the controller disconnected this worker from {self.task}")
 
-    def timeout_error(self) -> RunError:
-        return RunError(f"no reply from {self.task} for {REPLY_TIMEOUT_MS // 1000} s")
+    def timeout_error(self) -> PeersGone:
+        return PeersGone(f"no reply from {self.task} for {REPLY_TIMEOUT_MS // 1000} s")

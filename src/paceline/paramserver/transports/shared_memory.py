@@ -12,7 +12,7 @@ import weakref
 
 import numpy as np
 
-from paceline.errors import RunError
+from paceline.errors import PeersGone, RunError
 from paceline.workloads.parameters import Vector
 
 SEGMENT = "memory"
@@ -50,6 +50,8 @@ def map_peer_vector(path: str, size: int) -> Vector:
     """The vector of another process's segment."""
     try:
         file = os.open(path, os.O_RDWR)
+    except (FileNotFoundError, ProcessLookupError):
+        raise PeersGone("a peer is gone, whose memory this task was to share") from None
     except OSError as error:
         raise RunError(f"cannot share memory with a peer ({error.strerror}): add --set transport=tcp") from None
     try:

@@ -1,6 +1,7 @@
 """Requests and replies over the network: ZeroMQ sockets, encrypted, open only to tasks that have the run's key."""
 
 import threading
+from functools import partial
 
 import zmq
 from zmq.utils.monitor import recv_monitor_message
@@ -11,6 +12,7 @@ from paceline.paramserver.transports.connection import POLL_MS, REPLY_TIMEOUT_MS
 from paceline.paramserver.transports.curve_auth import require_client_key, set_client_keys
 from paceline.paramserver.transports.server_transport import Unreachable
 from paceline.paramserver.wire import Buffer, Reply, Request, WireError, WorkerName
+from paceline.ports import UNRESTRICTED, bind_free_port
 from paceline.recording.recorder import clock_ns
 from paceline.train.context import Job
 
@@ -42,7 +44,15 @@ class ZmqServerTransport:
         router.rcvhwm = router.sndhwm = 2 * messages + _SPARE_MESSAGES
         zmq_frames.set_heartbeat(router)
         self._authenticator = require_client_key(self._sockets, router, job)
-        self.address = f"tcp://{job.address}:{router.bind_to_random_port(f'tcp://{job.address}')}"
+        self.address = bind_free_port(job.address, job.ports or UNRESTRICTED, partial(self._bind, job.address))
+
+    def _bind(self, host: str, port: int) -> str:
+        address = f"tcp://{host}:{port}"
+        try:
+            self._router.bind(address)
+        except zmq.ZMQError as error:
+            raise OSError(error.errno, str(error)) from None
+        return address
 
     def next_sender(self) -> WorkerName:
         return self._router.recv()

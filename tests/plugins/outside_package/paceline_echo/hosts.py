@@ -15,6 +15,8 @@ DESCRIPTOR = HostKind(
     # Loaded only when hosts of this kind are used: a larger kind keeps its provider in a module of its own.
     provider="paceline_echo.hosts:PlainHosts",
     shares_one_machine=True,
+    # Its hosts communicate over loopback, which only this machine can reach.
+    private_network=True,
 )
 
 
@@ -37,6 +39,7 @@ class PlainHost:
     def __init__(self, name: str) -> None:
         self.name = name
         self.address = "127.0.0.1"
+        self.ports = None  # Tasks may listen on any port.
 
     def start_agent(self, log: Path) -> AgentPipes:
         # "machine": the network counters that the agent reads are those of the whole machine.

@@ -8,6 +8,7 @@ import numpy as np
 
 from paceline.errors import RunError
 from paceline.plan.roles import CHIEF
+from paceline.ports import listening_socket
 from paceline.train.context import TaskContext
 from paceline.workloads.parameters import Vector
 from paceline_echo.engine import TOKEN
@@ -22,7 +23,7 @@ class Star:
         self._token = job.secrets[TOKEN].encode()
         self._is_chief, self._workers = job.is_chief, job.workers
         # A task listens only on its own host's address, and tells Paceline where.
-        listener = socket.create_server((job.address, 0)) if self._is_chief else None
+        listener = listening_socket(job.address, job.ports) if self._is_chief else None
         addresses = {_PURPOSE: "{}:{}".format(*listener.getsockname())} if listener else {}
         # This returns the addresses of all tasks, once every task has sent its own.
         peers = context.rendezvous.exchange_addresses(addresses)

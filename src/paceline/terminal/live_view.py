@@ -1,0 +1,254 @@
+"""The live view of a run as lines of text that fit a terminal of any size. Pure: it reads only the state of the run.
+
+From top to bottom: what runs, how far it is, its throughput, faults and incidents, then workers, hosts and servers. In
+a small terminal, these become grids of short cells; none of the three groups is left out.
+"""
+
+from math import isnan
+
+from rich.text import Text
+
+from paceline.control.progress import progress as progress_by_rule
+from paceline.control.progress import time_left_s
+from paceline.control.run_state import HostState, Mark, RunState, WaitingFor, WorkerState
+from paceline.control.unreached_targets import is_at_plateau
+from paceline.plan.place import RunPlan
+from paceline.present.colours import FAULT_COLOUR, INCIDENT_COLOUR, PHASE_COLOURS
+from paceline.present.numbers import MISSING, accuracy, count, duration, loss, number, percent, rate
+from paceline.spec.stop import TARGETS
+from paceline.terminal.sections import Section, fit, fitted
+from paceline.units import duration_text
+
+_BAR_CELLS = 24
+"""Characters of a full phase bar and of the progress bar."""
+_SHOWN_PHASES = 3
+_MAX_LAYOUT_WORDS = 8
+"""A layout with more hosts is described by its numbers of tasks and hosts."""
+_MAX_MARKS = 4
+_MAX_MISSING = 6
+_SPARKS = "▁▂▃▄▅▆▇█"
+_MAX_SPARKS = 60
+_ALERT = f"bold {INCIDENT_COLOUR}"
+_ACTIVITIES = {"eval": "evaluating", "checkpoint": "writing a checkpoint", "wait": "waiting for the other workers"}
+"""What a worker may do between steps. It is shown only if it takes long."""
+
+
+def view_lines(state: RunState, number_: int, total: int, width: int, height: int) -> list[Text]:
+    """The view of run `number_` of `total` in at most `height` lines of at most `width` characters."""
+    head = [
+        Text(" · ".join(run_titles(state.plan, number_, total)), style="bold"),
+        Text(" · ".join(setup_titles(state.plan)), style="dim"),
+        _progress_bar(state),
+        Text(" · ".join(progress_texts(state))),
+    ]
+    if state.throughput:
+        head.append(_throughput(state, width))
+    if len(state.marks) > _MAX_MARKS:
+        head.append(Text(f"faults and incidents: {len(state.marks)}, the last {_MAX_MARKS}:", style="dim"))
+    head += [mark_line(mark) for mark in state.marks[-_MAX_MARKS:]]
+    if any(worker.phases for worker in state.workers.values()):
+        head.append(_legend(state, width))
+    sections = [_workers(state, width), _hosts(state), *([_servers(state)] if state.servers else [])]
+    lines = [fitted(line, width) for line in head]
+    # Faults and incidents go before a group does: each group keeps at least two lines.
+    lines = lines[: max(1, height - 2 * len(sections))]
+    return [*lines, *fit(sections, width, height - len(lines))][:height]
+
+
+def run_titles(plan: RunPlan, number_: int, total: int) -> list[str]:
+    spec = plan.spec
+    head = [f"run {number_} of {total}"] if total > 1 else []
+    batch = [f"batch {spec.batch}"] if plan.trains else []
+    more = [f"{name} {value:g}" for name, value in (("lr", spec.lr), ("threads", spec.threads)) if value]
+    return [*head, plan.title, spec.engine, spec.strategy, *batch, *more]
+
+
+def setup_titles(plan: RunPlan) -> list[str]:
+    spec, layout = plan.spec, plan.layout
+    servers = f"{count(layout.servers, 'server')}, " if layout.servers else ""
+    tasks = f"{servers}{count(layout.workers, 'worker')} on {len(layout.hosts)} {spec.hosts} hosts"
+    limits = [f"{name} {value}" for name, value in (("link", spec.link), ("cpus", spec.cpus)) if value]
+    where = f"layout '{layout}' on {spec.hosts} hosts" if len(layout.hosts) <= _MAX_LAYOUT_WORDS else tasks
+    time_limit = [f"time limit {duration_text(plan.time_limit_s)}"] if plan.time_limit_s else []
+    return [f"until {' or '.join(map(str, spec.stop))}", *time_limit, where, *limits]
+
+
+def progress_texts(state: RunState) -> list[str]:
+    """Updates and last evaluation so far; before and after training, what the run waits for."""
+    texts = []
+    if state.opened_ns is not None:
+        limit = f" of {state.plan.update_limit:,}" if state.plan.update_limit else ""
+        texts = [f"update {state.update:,}{limit}", f"{rate(state.updates_per_s)}/s"]
+    if state.waiting_for:
+        texts.append(waiting_text(state.waiting_for))
+    elif state.opened_ns is None:
+        texts.append("waiting for the hosts")
+    if state.evaluation:
+        _, test_loss, share = state.evaluation
+        texts.append(f"test loss {loss(test_loss)}" + ("" if isnan(share) else f", accuracy {accuracy(share)}"))
+    if is_at_plateau(state):
+        texts.append(f"no improvement for {state.evaluations_without_improvement:,} evaluations")
+    return texts
+
+
+def time_texts(state: RunState) -> list[str]:
+    """Seconds so far and, if the stop rules allow an estimate, the seconds left."""
+    if state.opened_ns is None:
+        return [f"starting, {duration(state.age_s)}"]
+    left_s, spent = time_left_s(state), f"{state.elapsed_s:.1f} s"
+    if left_s is None or state.stage != "training":
+        return [spent]
+    open_end = any(rule.kind in TARGETS for rule in state.plan.spec.stop)
+    return [spent, f"{'at most' if open_end else 'about'} {duration(left_s)} left"]
+
+
+def waiting_text(waiting: WaitingFor) -> str:
+    if not waiting.missing:
+        return f"waiting for {waiting.what}"
+    # The number comes first: a narrow terminal has no room for all names.
+    number_ = f" ({len(waiting.missing)})" if len(waiting.missing) > 1 else ""
+    more = len(waiting.missing) - _MAX_MISSING
+    names = ", ".join(waiting.missing[:_MAX_MISSING]) + (f" and {more} more" if more > 0 else "")
+    return f"waiting for {waiting.what}{number_}: {names}"
+
+
+def mark_line(mark: Mark) -> Text:
+    """When and what: `2.0–5.0 s  fault: freeze w1 for 3s at 2s`."""
+    until = f"–{mark.over_s:.1f}" if mark.over_s is not None and mark.over_s > mark.at_s else ""
+    line = Text(f"{mark.at_s:.1f}{until} s  ", style="dim")
+    style = FAULT_COLOUR if mark.kind == "fault" else INCIDENT_COLOUR
+    return line.append(f"{mark.kind}: {_one_line(mark.what)}", style=f"bold {style}" if mark.lasts else style)
+
+
+def worker_note(state: RunState, worker: WorkerState) -> str:
+    """Why a worker is not as fast as usual, if it is known; else an empty text."""
+    notes, condition = _faults_of(state, worker.task, worker.host), worker.condition
+    if condition and condition not in _ACTIVITIES:
+        notes.insert(0, condition)
+    elif stalled_s := state.stalled_s(worker.task):
+        notes.insert(0, f"no step for {stalled_s:.0f} s" + (f": {_ACTIVITIES[condition]}" if condition else ""))
+    return ", ".join(notes)
+
+
+def _progress_bar(state: RunState) -> Text:
+    done = max(progress_by_rule(state).values(), default=0.0)
+    filled = round(done * _BAR_CELLS)
+    bar = Text("━" * filled, style="green").append("─" * (_BAR_CELLS - filled), style="bright_black")
+    texts = [percent(done), *time_texts(state)] if state.opened_ns is not None else time_texts(state)
+    return bar.append("  " + " · ".join(texts), style="not dim default")
+
+
+def _throughput(state: RunState, width: int) -> Text:
+    """A sparkline with one character for each of the last seconds."""
+    title, highest = "updates/s ", max(state.throughput)
+    scale = f" highest {number(highest)}"
+    values = state.throughput[-max(1, min(_MAX_SPARKS, width - len(title) - len(scale))) :]
+    # A rate of 0 has a character of its own, so that a stop cannot be taken for a small rate.
+    sparks = ["_" if not value else _SPARKS[round(value / highest * (len(_SPARKS) - 1))] for value in values]
+    return Text(title, style="dim").append("".join(sparks), style="not dim default").append(scale)
+
+
+def _legend(state: RunState, width: int) -> Text:
+    """The colour of each phase with its share of the time of all workers, the share only if there is room for it."""
+    workers = [worker.phases for worker in state.workers.values() if worker.phases]
+    names = list(dict.fromkeys((*state.plan.strategy.phases, *(name for phases in workers for name in phases))))
+    shares = {name: sum(phases.get(name, 0.0) for phases in workers) / len(workers) for name in names}
+    with_shares = _legend_line({name: f" {percent(share)}" for name, share in shares.items()})
+    return with_shares if with_shares.cell_len <= width else _legend_line(dict.fromkeys(names, ""))
+
+
+def _legend_line(texts: dict[str, str]) -> Text:
+    entries = [
+        Text("■ ", style=PHASE_COLOURS.get(name, "white")).append(name + text, style="not dim default")
+        for name, text in texts.items()
+    ]
+    return Text("  ").join(entries)
+
+
+def _workers(state: RunState, width: int) -> Section:
+    step_gives = state.plan.step_gives
+    notes = {task: worker_note(state, worker) for task, worker in state.workers.items()}
+    rates = {task: Text(rate(state.steps_per_s(task)), style=_ALERT if notes[task] else "") for task in notes}
+    rows = [
+        [
+            Text(task),
+            Text(worker.host),
+            Text(f"{worker.steps:,}"),
+            rates[task],
+            Text(loss(worker.loss) if worker.steps else MISSING),
+            Text(notes[task], style=_ALERT) if notes[task] else _phase_bar(worker.phases, width),
+        ]
+        for task, worker in state.workers.items()
+    ]
+    return Section(
+        columns=("worker", "host", "steps", "steps/s", step_gives, "time by phase"),
+        left=frozenset(("worker", "host", "time by phase")),
+        rows=rows,
+        grid_title="workers: steps/s",
+        cells=[Text(f"{task} ").append_text(rates[task]) for task in state.workers],
+        notes=[Text(f"{task}: {note}", style=_ALERT) for task, note in notes.items() if note],
+    )
+
+
+def _phase_bar(phases: dict[str, float], width: int) -> Text:
+    bar, until = Text(), 0.0
+    for phase, share in phases.items():
+        # Both ends are rounded, not the length, so that every bar has the same length.
+        begin, until = until, until + share
+        cells = round(until * _BAR_CELLS) - round(begin * _BAR_CELLS)
+        bar.append("█" * cells, style=PHASE_COLOURS.get(phase, "white"))
+    shown = _SHOWN_PHASES if width >= 110 else 1
+    top = sorted(phases.items(), key=lambda item: -item[1])[:shown]
+    return bar.append(" " + ", ".join(f"{phase} {percent(share)}" for phase, share in top))
+
+
+def _servers(state: RunState) -> Section:
+    servers = list(state.servers.values())
+    return Section(
+        columns=("server", "host", "cores used", "memory (MB)"),
+        left=frozenset(("server", "host")),
+        rows=[
+            [Text(s.task), Text(s.host), Text(number(s.cpu_cores)), Text(f"{number(s.memory_mb):>11}")] for s in servers
+        ],
+        grid_title="servers: cores used",
+        cells=[Text(f"{server.task} {number(server.cpu_cores)}") for server in servers],
+    )
+
+
+def _hosts(state: RunState) -> Section:
+    second = "network (MB/s)" if state.plan.has_links else "memory (MB)"
+    return Section(
+        columns=("host", "cores used", "memory (MB)", "network (MB/s)", "loopback (MB/s)", ""),
+        left=frozenset(("host",)),
+        rows=[_host_row(state, host) for host in state.hosts.values()],
+        grid_title=f"hosts: cores used, {second}",
+        cells=[
+            Text(f"{host.host} {number(host.cpu_cores)} ").append(
+                number(host.external_mb_s if state.plan.has_links else host.memory_mb), style="dim"
+            )
+            for host in state.hosts.values()
+        ],
+        notes=[Text(f"{name}: {note}", style=_ALERT) for name in state.hosts if (note := _host_note(state, name))],
+    )
+
+
+def _host_row(state: RunState, host: HostState) -> list[Text]:
+    values = (host.cpu_cores, host.memory_mb, host.external_mb_s, host.loopback_mb_s)
+    return [Text(host.host), *(Text(number(value)) for value in values), Text(_host_note(state, host.host), _ALERT)]
+
+
+def _host_note(state: RunState, name: str) -> str:
+    notes = _faults_of(state, name)
+    if silent_s := state.silent_s(name):
+        notes.insert(0, f"no sample for {silent_s:.0f} s")
+    return ", ".join(notes)
+
+
+def _faults_of(state: RunState, *targets: str) -> list[str]:
+    """The kinds of the faults that affect these tasks or hosts now."""
+    return [f"fault: {mark.what.split()[0]}" for mark in state.marks if mark.lasts and mark.target in targets]
+
+
+def _one_line(text: str) -> str:
+    """The text as one line of printable characters."""
+    return "".join(character if character.isprintable() else "?" for character in " ".join(text.split()))
