@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import paceline
-from paceline.analyze.summary import training_start_s
 from paceline.analyze.timeline import host_rates
+from paceline.analyze.training import training_start_s
 from paceline.hosts.netns import leftovers
 from paceline.hosts.netns.iproute import NAMESPACES
 from paceline.store.paths import find_run

@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from paceline.analyze.summary import training_start_s
+from paceline.analyze.training import training_start_s
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
 from paceline.store.tables import STEPS_SCHEMA

@@ -2,7 +2,7 @@
 
 import polars as pl
 
-from paceline.analyze.summary import training_start_s
+from paceline.analyze.training import training_start_s
 from paceline.store.result import Result
 from paceline.store.run import StoredRun
 

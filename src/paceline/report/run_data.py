@@ -5,8 +5,8 @@ from functools import cached_property
 import polars as pl
 
 from paceline.analyze.curves import learning_curves, staleness_histogram
-from paceline.analyze.summary import training_start_s
 from paceline.analyze.timeline import phase_spans
+from paceline.analyze.training import training_start_s
 from paceline.recording.layout import TIMED_NAMES
 from paceline.store.paths import RunPaths
 from paceline.store.result import Result

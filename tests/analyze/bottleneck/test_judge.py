@@ -13,7 +13,8 @@ from paceline import pipeline
 from paceline.analyze.bottleneck.facts import Facts, HostFacts, LinkFacts, Phases, ServerFacts, TaskUse, WorkerFacts
 from paceline.analyze.bottleneck.judge import NOT_CLEAR, judge
 from paceline.analyze.bottleneck.remedies import Configuration, configuration_of, remedies
-from paceline.analyze.bottleneck.suspects import Suspect, suspects
+from paceline.analyze.bottleneck.suspect import Suspect
+from paceline.analyze.bottleneck.suspects import suspects
 from paceline.data.dataset import PreparedData
 from paceline.present.bottleneck import account_text, bottleneck_summary
 from paceline.present.numbers import percent

@@ -4,7 +4,8 @@ from typing import Literal
 
 from paceline.analyze.bottleneck.facts import Facts
 from paceline.analyze.bottleneck.remedies import Configuration, remedies
-from paceline.analyze.bottleneck.suspects import UNKNOWN, Suspect, suspects
+from paceline.analyze.bottleneck.suspect import UNKNOWN, Suspect
+from paceline.analyze.bottleneck.suspects import suspects
 from paceline.present.numbers import percent
 from paceline.store.result import RUN_TIME, WORKERS_TIME, AccountedTime, Verdict
 

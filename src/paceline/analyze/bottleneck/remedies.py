@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from paceline.analyze.bottleneck.suspects import Suspect
+from paceline.analyze.bottleneck.suspect import Suspect
 from paceline.plan.roles import host_names
 from paceline.present.bottleneck import COMMAND_MARK
 from paceline.present.numbers import count

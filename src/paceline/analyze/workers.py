@@ -1,0 +1,67 @@
+"""The results of each worker: steps, phases, staleness and exchanged bytes."""
+
+from collections import Counter
+
+import polars as pl
+
+from paceline.analyze.phases import PhaseSums, StalenessCounts, last_steps_of
+from paceline.analyze.training import steps_before
+from paceline.store.events import AssignedEvent, FinishedEvent
+from paceline.store.result import Exchanged, RunExchanged, WorkerResult
+from paceline.store.run import StoredRun
+
+
+class StepSums:
+    """What is added up over all parts of the table of steps, by worker."""
+
+    def __init__(self, run: StoredRun) -> None:
+        last_steps = run.collect(last_steps_of(run.scan_steps()))
+        phases = PhaseSums(mixed_phase=run.header.strategy.mixed_phase, last_steps=last_steps)
+        staleness = StalenessCounts()
+        self.recorded: Counter[str] = Counter()
+        """The number of steps that have a record and were not undone. A step with two records counts once."""
+        for part in run.step_parts():
+            phases.add(part)
+            staleness.add(part)
+            kept = part.filter((pl.col("kind") == "step") & pl.col("undone").not_())
+            self.recorded.update(dict(kept.group_by("task").agg(pl.col("step").n_unique()).iter_rows()))
+        self.phases = phases.by_worker()
+        self.staleness = staleness.by_worker()
+
+
+def worker_results(run: StoredRun, sums: StepSums, outcomes: dict[str, FinishedEvent]) -> list[WorkerResult]:
+    before = steps_before(run.header)
+    threads = {event.task: event.threads for event in run.all(AssignedEvent)}
+    return [
+        WorkerResult(
+            task=task,
+            host=host,
+            steps=outcomes[task].steps if task in outcomes else before[task] + sums.recorded[task],
+            phases={name: round(seconds, 6) for name, seconds in sums.phases.get(task, {}).items()},
+            staleness=sums.staleness.get(task),
+            exchanged=_exchanged(outcomes.get(task)),
+            dropped=outcomes[task].dropped if task in outcomes else 0,
+            fetched_mb=round(outcomes[task].fetched_bytes / 1e6, 6) if task in outcomes else 0.0,
+            threads=threads.get(task),
+        )
+        for task, host in run.header.worker_hosts.items()
+    ]
+
+
+def _exchanged(finished: FinishedEvent | None) -> Exchanged | None:
+    if finished is None or finished.sent_bytes is None or finished.received_bytes is None:
+        return None
+    return Exchanged(sent_mb=round(finished.sent_bytes / 1e6, 6), received_mb=round(finished.received_bytes / 1e6, 6))
+
+
+def run_exchanged(workers: list[WorkerResult], updates: int) -> RunExchanged | None:
+    known = [worker.exchanged for worker in workers if worker.exchanged]
+    if not workers or len(known) < len(workers):
+        return None
+    sent, received = sum(one.sent_mb for one in known), sum(one.received_mb for one in known)
+    return RunExchanged(
+        sent_mb=round(sent, 6),
+        received_mb=round(received, 6),
+        sent_mb_per_update=round(sent / max(1, updates), 6),
+        received_mb_per_update=round(received / max(1, updates), 6),
+    )
