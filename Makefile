@@ -30,18 +30,14 @@ SITE = NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 site: $(READY)
 	$(SITE)
 
-# Tests that measure nothing share the cores; all others have the machine for themselves.
-PURE = $(addprefix tests/,analyze data docs files fuzz messages plan present recipes recording report spec store strategies task terminal train)
-SHARED = -n auto --dist loadfile $(PURE)
-ALONE = tests $(addprefix --ignore=,$(PURE))
-
+# Tests that measure nothing share the cores; those marked `alone` have the machine for themselves.
 test: check
-	$(BIN)/pytest -m 'not slow' $(SHARED)
-	$(BIN)/pytest -m 'not slow' $(ALONE)
+	$(BIN)/pytest -m 'not slow and not alone' -n auto --dist loadfile
+	$(BIN)/pytest -m 'not slow and alone'
 
 test-all: check
-	$(BIN)/pytest $(SHARED)
-	$(BIN)/pytest $(ALONE)
+	$(BIN)/pytest -m 'not alone' -n auto --dist loadfile
+	$(BIN)/pytest -m 'alone'
 
 bench: $(READY)
 	$(BIN)/python -m bench

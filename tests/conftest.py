@@ -13,6 +13,7 @@ from paceline.hosts.registry import host_provider
 from paceline.store.result import Result
 from support import fault_table, slow_tests
 from support.live_run import RunOne
+from support.machine_share import needs_machine_alone
 
 pytest_plugins = ["support.machines.fixtures"]
 
@@ -46,6 +47,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if slow_tests.is_slow(item.nodeid):
             item.add_marker(pytest.mark.slow)
+        if needs_machine_alone(item):
+            item.add_marker(pytest.mark.alone)
         if reason and item.get_closest_marker("netns"):
             item.add_marker(pytest.mark.skip(reason=reason))
 

@@ -155,6 +155,7 @@ def test_a_reduced_training_set_is_repeated_in_every_epoch(tmp_path: Path) -> No
     assert 0.5 < result.final.accuracy < 0.85
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("engine", engines())
 @pytest.mark.parametrize(("title", "steps"), [("lenet", 100), ("alexnet:cifar", 10)])
 def test_reading_examples_takes_less_than_5_percent_of_a_step(

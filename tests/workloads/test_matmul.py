@@ -137,6 +137,7 @@ def test_an_epoch_is_one_product(tmp_path: Path) -> None:
     assert compute(tmp_path, "colocated", stop="epochs=2").updates == 2
 
 
+@pytest.mark.alone
 @pytest.mark.netns
 @pytest.mark.parametrize("engine", ["torch", pytest.param("tensorflow", marks=pytest.mark.slow)])
 def test_colocated_blocks_are_faster_on_a_slow_link(tmp_path: Path, engine: str) -> None:

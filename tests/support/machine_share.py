@@ -1,0 +1,18 @@
+"""Which tests may run at the same time as others, because they measure nothing that other load would change."""
+
+from pathlib import Path
+
+import pytest
+
+_TESTS = Path(__file__).parent.parent
+SHARED_FOLDERS = frozenset({
+    "analyze", "cli", "contracts", "data", "docs", "engines", "files", "fuzz", "messages", "metrics", "paramserver",
+    "plan", "plugins", "present", "recipes", "recording", "report", "spec", "store", "strategies", "task", "terminal",
+    "train", "workloads",
+})  # fmt: skip
+
+
+def needs_machine_alone(item: pytest.Item) -> bool:
+    """Whether the test must run with no other test beside it. In a shared folder, only tests marked `alone` must."""
+    folder = item.path.relative_to(_TESTS).parts[0]
+    return folder not in SHARED_FOLDERS
