@@ -1,14 +1,7 @@
-"""Requests that TensorFlow rejects as duplicates, because two threads drew the same seed for their request numbers.
+"""Requests that TensorFlow rejects as duplicates, because two threads drew the same seed for their request numbers."""
 
-TensorFlow reads the seeds from /dev/urandom. These tests start a run in a mount namespace of its own, in which a pipe
-with some repeated seeds replaces /dev/urandom. So what normally happens once in a hundred thousand requests happens to
-every hundredth one.
-"""
-
-import os
-import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,74 +9,53 @@ import pytest
 import tensorflow as tf
 
 from paceline.engines.tensorflow.session import retry_rejected
-from support.live_run import LiveRun
+from support.live_run import DEADLINE_S
+from support.repeating_seeds import repeating_seeds
 
-SEED_BYTES = 4
-PIPE_BYTES = 65536
-DISTINCT_SEEDS = 100
-"""Seeds at the start that do not repeat: a process draws some seeds for other purposes than requests."""
-REPEAT_EVERY = 100
-STEPS = 250
-MAX_RUNS = 6
+REPEAT_EVERY = 20
 RETRY_MESSAGE = "rejected a request as a duplicate; retrying"
-REPLACE_URANDOM = 'mount --bind "$0" /dev/urandom && exec "$@"'
+STEPS = 250
+COUNT_ON_A_SERVER = """
+import sys
+import tensorflow as tf
+from paceline.engines.tensorflow.cluster import ps_device, worker_device
+from paceline.engines.tensorflow.session import Session
+from paceline.ports import UNRESTRICTED, reserve_port
 
-
-@contextmanager
-def repeating_seeds(path: Path) -> Iterator[None]:
-    """A pipe at `path` that is filled with seeds."""
-    os.mkfifo(path)
-    pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK)
-    seeds = [secrets.token_bytes(SEED_BYTES) for _ in range(PIPE_BYTES // SEED_BYTES)]
-    seeds[DISTINCT_SEEDS::REPEAT_EVERY] = seeds[DISTINCT_SEEDS - 1 : -1 : REPEAT_EVERY]
-    assert os.write(pipe, b"".join(seeds)) == PIPE_BYTES
-    try:
-        yield
-    finally:
-        os.close(pipe)
-        path.unlink()
-
-
-def run_and_count_retries(runs: Path, workload: str, strategy: str, *launcher: str) -> tuple[dict[str, Any], int]:
-    """The result of a run, and how many requests were retried."""
-    options = ("--engine", "tensorflow", "--strategy", strategy, "--layout", "pw w", "--stop", f"steps={STEPS}")
-    run = LiveRun(runs, *options, "--set", "trace_every=20", workload=workload, launcher=launcher)
-    _, result = run.result()
-    logs = [path.read_text() for path in (run.directory / "logs").glob("w*.log")]
-    return result, sum(log.count(RETRY_MESSAGE) for log in logs)
-
-
-def run_with_repeating_seeds(folder: Path, workload: str, strategy: str) -> dict[str, Any]:
-    """The result of the first run that does not hang. Sometimes TensorFlow never returns from a rejection, and the
-    watchdog ends the run."""
-    for number in range(MAX_RUNS):
-        seeds = folder / "seeds"
-        with repeating_seeds(seeds):
-            launcher = ("unshare", "--mount", "sh", "-c", REPLACE_URANDOM, str(seeds))
-            result, retries = run_and_count_retries(folder / f"run{number}", workload, strategy, *launcher)
-        if result["status"] == "ok":
-            assert retries > 0
-            return result
-        assert "no progress" in result["reason"]
-    raise AssertionError(f"{MAX_RUNS} runs in a row hung")
+tf1 = tf.compat.v1
+ports = [reserve_port("127.0.0.1", UNRESTRICTED) for _ in range(2)]
+ps, worker = (f"127.0.0.1:{port.getsockname()[1]}" for port in ports)
+for port in ports:
+    port.close()
+cluster = tf1.train.ClusterSpec({"ps": [ps], "worker": [worker]})
+server, client = (tf1.train.Server(cluster, job_name=name, task_index=0) for name in ("ps", "worker"))
+graph = tf1.Graph()
+with graph.as_default():
+    with tf.device(ps_device(0)):
+        counter = tf1.get_variable("counter", [], tf.int64, tf1.zeros_initializer(), use_resource=True)
+    with tf.device(worker_device(0)):
+        one = tf1.placeholder(tf.int64, [])
+        summand = one * 1
+    with tf.device(ps_device(0)):
+        add = counter.assign_add(summand).op
+        value = counter.read_value()
+session = Session(client.target, graph, threads=1, worker=0)
+session.run(counter.initializer)
+count = session.make_callable(add, [one])
+for _ in range(int(sys.argv[1])):
+    count(1)
+print(session.run(value))
+"""
 
 
 @pytest.mark.netns
-@pytest.mark.parametrize("workload", ["logreg", "sparse-logreg"])
-def test_sync_updates_are_neither_lost_nor_applied_twice(tmp_path: Path, workload: str) -> None:
-    reference, retries = run_and_count_retries(tmp_path / "reference", workload, "ps-sync")
-    assert retries == 0
-    result = run_with_repeating_seeds(tmp_path, workload, "ps-sync")
-    assert result["updates"] == reference["updates"] == STEPS
-    assert result["final"]["loss"] == pytest.approx(reference["final"]["loss"], abs=1e-6)
-    assert not result["incidents"]
-
-
-@pytest.mark.netns
-def test_async_updates_are_neither_lost_nor_applied_twice(tmp_path: Path) -> None:
-    result = run_with_repeating_seeds(tmp_path, "logreg", "ps-async")
-    assert result["updates"] == sum(worker["steps"] for worker in result["workers"]) == STEPS
-    assert not result["tainted"]
+def test_step_that_a_task_rejects_is_applied_once(tmp_path: Path) -> None:
+    """The process of this test does not make the numbers of its requests unique, as a run does."""
+    with repeating_seeds(tmp_path / "seeds", REPEAT_EVERY) as seeds:
+        command = [*seeds.launcher, sys.executable, "-c", COUNT_ON_A_SERVER, str(STEPS)]
+        process = subprocess.run(command, capture_output=True, text=True, check=True, timeout=3 * DEADLINE_S)
+    assert process.stdout.split() == [str(STEPS)]
+    assert process.stderr.count(RETRY_MESSAGE) > 0
 
 
 class FailingRequest:

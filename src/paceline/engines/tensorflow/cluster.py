@@ -5,6 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from paceline.engines.tensorflow.request_numbers import use_one_generator
 from paceline.plan.roles import SERVER, WORKER, task_names
 from paceline.ports import reserve_port
 from paceline.train.context import TaskContext
@@ -48,6 +49,7 @@ def cluster_addresses(context: TaskContext) -> Mapping[str, list[str]]:
 
 def start_server(context: TaskContext) -> Any:
     """Start this task's server in the v1 cluster. TensorFlow listens on all interfaces, without authentication."""
+    use_one_generator()
     job = context.job
     cluster = tf1.train.ClusterSpec(cluster_addresses(context))
     name = "ps" if job.role == SERVER else "worker"

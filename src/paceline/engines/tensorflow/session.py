@@ -1,19 +1,17 @@
 """A session of TensorFlow's v1 runtime that retries requests which a task wrongly rejects as duplicates.
 
-TensorFlow runs each step of a distributed graph in a thread of its own. The thread numbers its requests with a random
-generator that it seeds with only 32 random bits, and a task rejects a number that is among the last 100,000 it has
-seen. So two different requests get the same number by chance: this happens in half of all runs with 80,000 requests to
-a server, and from then on to one request in about 43,000.
+A task rejects a request whose number is among the last 100,000 it has received. `request_numbers` makes the numbers of
+a task's requests unique, so rejections are only expected on a system that does not allow it. There, two requests get
+the same number by chance in half of all runs with 80,000 requests to a server, and one request in about 43,000 from
+then on.
 
 A retry is safe, and it gets a new number. Nothing of the rejected request was executed, nor anything that depends on
 its result: gradients depend on the data of the worker and on the values of every server. Because of this, a graph must
 push its own gradients (or rows) before it takes those of other workers.
 
 Sometimes TensorFlow does not return from a rejection: an op that is cancelled before it has started starts anyway and
-waits forever. This is rare while server and worker remember the same requests (0 of 738 rejections in ps-async, a few
-percent in ps-sync on busy cores). But a server with several workers forgets request numbers earlier than each of the
-workers, and a step hangs if only the worker rejects the request. So runs of more than 100,000 updates can hang. This
-module cannot end that wait; the watchdog of the run does.
+waits forever. This is rare while server and worker remember the same requests, and common with several workers, because
+a server then forgets numbers earlier than each worker. This module cannot end that wait; the watchdog of the run does.
 """
 
 import re
