@@ -33,7 +33,8 @@ ALLOWED = {
     "store": "engines errors hosts messages plan recording spec strategies train",
     "present": "store",
     "analyze": "errors plan present recording spec store strategies workloads",
-    "recipes": "analyze errors present spec store workloads",
+    "recipes": "analyze errors present spec store",
+    "pictures": "analyze errors present recipes store",
     "preload": "engines errors hosts spec",
     "control": "analyze data engines errors files hosts messages plan preload recording spec store train units versions"
     " workloads",
@@ -42,7 +43,7 @@ ALLOWED = {
     "report": "analyze errors present recording store",
     "pipeline": "analyze control data engines errors hosts plan preload spec store strategies versions workloads",
     "api": "pipeline spec store",
-    "cli": "analyze control data engines errors hosts metrics pipeline plan preload recipes report spec store"
+    "cli": "analyze control data engines errors hosts metrics pictures pipeline plan preload recipes report spec store"
     " strategies terminal units workloads",
     "__init__": "api data workloads",
     "__main__": "cli",

@@ -42,6 +42,13 @@ def run(
     trusted_network: bool = False,
     time_limit: str | None = None,
     lr_scale: str | Sequence[str] = "none",
+    init: str | Sequence[str | None] | None = None,
+    activation: str | Sequence[str | None] | None = None,
+    steps_per_epoch: int | Sequence[int | None] | None = None,
+    shard: str | Sequence[str] = "global",
+    shuffle: int | str | Sequence[int | str] = "all",
+    eval_by: str | Sequence[str] = "chief",
+    histograms: bool | Sequence[bool] = False,
     repeat: int = 1,
     name: str | None = None,
     runs: str = "runs",
@@ -55,7 +62,8 @@ def run(
     Args:
         workload: What to train: a name that `paceline workloads` lists, path/to/file.py or package.module:name.
         size: Variant of the workload, e.g. small or large. Default: the workload's first.
-        examples: Number of training examples to use. Must be 1 or more. Default: all.
+        examples: Number of training examples to use. Of MNIST there may be more than it has: further ones are shifted
+            copies. Must be 1 or more. Default: all.
         engine: Framework that trains, e.g. torch; `paceline doctor` lists the engines. A workload that runs on only one
             engine needs none. Default: torch.
         strategy: How workers combine their updates, e.g. single, ps-sync, ps-async or allreduce. Default: single.
@@ -104,6 +112,20 @@ def run(
             Default: 1h if all stop rules are loss or accuracy, else none.
         lr_scale: none, or linear: multiply the learning rate by the number of workers whose gradients one update
             averages. One of none, linear. Default: none.
+        init: Distribution of the initial weights and biases: normal:1 (standard deviation), uniform:-10:10 or
+            constant:0. Default: the workload's.
+        activation: Activation after the hidden layers of a built-in workload. One of relu, tanh, sigmoid. Default: the
+            workload's.
+        steps_per_epoch: Steps of each worker in an epoch; the next epoch begins a new pass, as in Keras. If a pass has
+            fewer steps, the epoch has several passes. Must be 1 or more. Default: one pass over the training set.
+        shard: global: workers take parts of the same global batch, so that the number of workers does not change the
+            examples of an update. worker: each worker has its own fixed part of the training set. One of global,
+            worker. Default: global.
+        shuffle: Order of the examples in a pass: all (a permutation), none, or the number of examples in a buffer from
+            which the next one is drawn, as tf.data does it. Default: all.
+        eval_by: Who evaluates every eval-every updates: chief (worker 0), or all workers, each with the parameters that
+            it has. One of chief, workers. Default: chief.
+        histograms: Write histograms of all parameters for TensorBoard at each evaluation. Default: false.
         repeat: Number of times to repeat each run. Must be 1 or more. Default: 1.
         name: Name of the sweep: a-z, 0-9 and '-'. With the name of an earlier sweep, only missing runs are made.
             Default: the workload's.

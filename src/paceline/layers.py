@@ -11,6 +11,7 @@ from paceline.workloads.layers import (
     Sigmoid,
     SparseLinear,
     SpatialTransformer,
+    Tanh,
 )
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "Sigmoid",
     "SparseLinear",
     "SpatialTransformer",
+    "Tanh",
 ]

@@ -44,6 +44,7 @@ from paceline.store.writer import RunWriter
 from paceline.strategies.descriptor import Strategy
 from paceline.strategies.registry import strategies, strategy_plugins
 from paceline.versions import installed_version
+from paceline.workloads.layers import has_activation
 from paceline.workloads.model import CLASSIFICATION_LOSSES
 from paceline.workloads.operations import training_operations
 from paceline.workloads.registry import WORKLOADS, sizes_of, workload
@@ -256,9 +257,13 @@ def _workload_facts(workload: Workload) -> WorkloadFacts:
     return WorkloadFacts(
         train_examples=workload.train_examples,
         engines=frozenset(name for name, engine in engines().items() if engine.can_run(workload)),
+        largest_examples=datasets.LARGEST_EXAMPLES.get(workload.dataset or ""),
         has_accuracy=workload.trained_for in CLASSIFICATION_LOSSES,
         has_test=bool(workload.dataset or workload.data or workload.test),
         fixed_examples=workload.dataset is None,
+        has_layers=bool(workload.model),
+        has_activation=has_activation(workload.model.layers if workload.model else ()),
+        takes_order=workload.dataset in datasets.SHUFFLED,
         takes_momentum=not (workload.model and workload.model.by_rows),
         trains=workload.blocks is None,
         refused=workload.refused,

@@ -10,7 +10,7 @@ import pytest
 from bench.cpu_steal import stolen_s
 
 from paceline.agent import sampler as sampler_module
-from paceline.agent.counters import Deferred, LinkCounts, ProcessCount
+from paceline.agent.counters import Deferred, LinkCounts, MachineState, ProcessCount
 from paceline.agent.portable import PortableHost
 from paceline.agent.sampler import Sampler
 from paceline.messages import LinkCount, TaskSample
@@ -168,6 +168,9 @@ class CountingHost:
 
     def links(self) -> Deferred[LinkCounts]:
         return lambda: LinkCounts(LinkCount(), LinkCount())
+
+    def machine(self) -> MachineState:
+        return MachineState(None, None)
 
     def process(self, _pid: int) -> "CountingHost":
         return self

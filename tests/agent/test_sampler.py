@@ -178,6 +178,12 @@ def test_memory_threads_and_disk_agree_with_psutil(counters: HostCounters, start
         assert (sample.disk_read_bytes, sample.disk_write_bytes) == (expected.read_bytes, expected.write_bytes)
 
 
+def test_load_average_and_free_memory_agree_with_the_system(counters: HostCounters) -> None:
+    machine = counters.machine()
+    assert machine.load_average == pytest.approx(os.getloadavg()[0], abs=0.5)
+    assert machine.memory_free_bytes == pytest.approx(psutil.virtual_memory().available, rel=0.05)
+
+
 def test_sampling_a_task_that_has_ended_is_not_an_error(counters: HostCounters, start: Start) -> None:
     sampler = Sampler(counters)
     worker = start(f"import sys{WAIT}")

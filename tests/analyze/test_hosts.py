@@ -14,11 +14,13 @@ def samples(cpu: list[float], sent: list[int], *, hz: float = 10) -> pl.DataFram
             cpu[i],
             [cpu[i], 0.0],
             5_000_000 * (i + 1),
-            LinkCount(tx_bytes=sent[i]),
+            LinkCount(tx_bytes=sent[i], tx_packets=sent[i] // 1_000),
             LinkCount(),
             0,
             i,
             [],
+            load_average=1.0 + i,
+            memory_free_bytes=1_000_000_000 - i * 1_000_000,
         )
         for i in range(len(cpu))
     ]
@@ -42,11 +44,16 @@ def test_means_are_over_the_training_only() -> None:
     assert whole.external.tx_mb_s_mean == pytest.approx(10.0)
     assert whole.external.rx_mb_s_mean == 0
     assert whole.memory_mb_max == pytest.approx(105)
+    assert whole.memory_mb_mean == pytest.approx(55)
+    assert whole.memory_free_mb_mean == pytest.approx(990)
+    assert whole.memory_free_mb_min == pytest.approx(980)
+    assert (whole.load_average_mean, whole.load_average_max) == (11.0, 21.0)
 
 
 def test_a_burst_shorter_than_the_window_is_averaged_over_it() -> None:
     sent = [0, 0, 0, 0, 0, 1_000_000, 1_000_000, 1_000_000, 1_000_000, 1_000_000, 1_000_000]
     assert of(samples([0.0] * 11, sent), 0.0, 1.0).external.tx_mb_s_max == pytest.approx(2.0)
+    assert of(samples([0.0] * 11, sent), 0.0, 1.0).external.tx_packets_s_max == pytest.approx(2_000)
 
 
 def test_a_busiest_core_is_never_busier_than_all_the_time() -> None:

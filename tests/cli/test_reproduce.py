@@ -19,7 +19,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def short_recipe(runs: Path, *options: str) -> list[str]:
-    short = ["--engine", "torch", "--hosts", "local", "--stop", "steps=40", "--runs", str(runs)]
+    short = ["--engine", "torch", "--hosts", "local", "--stop", "steps=40", "--repeat", "1", "--runs", str(runs)]
     return ["reproduce", "report1-table3", *short, *options]
 
 
@@ -91,7 +91,9 @@ def test_background_load_and_failed_runs_are_noted(tmp_path: Path) -> None:
     bad = replace(good, run="logreg-2", other_cores_mean=1.5, status="failed", reason="made up")
     two_cores = [Machines(by_host={"h1": Machine(cores=2, memory_mb=1e3)}, shared=True)]
     assert machine_notes([idle], two_cores) == [
-        f"Measured here: 1 run, engine torch, local hosts on a machine with 2 cores, data {good.data}."
+        f"Measured here on {good.started_at[:10]}: 1 run, engine torch, local hosts on a machine with 2 cores, "
+        f"data {good.data}.",
+        "Background load: up to 0.00 cores.",
     ]
     _, busy, failed = machine_notes([idle, bad], two_cores)
     assert busy == "Background load: up to 1.50 cores; measure again on an idle machine."

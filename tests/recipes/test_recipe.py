@@ -9,7 +9,9 @@ from paceline.cli.main import run_command
 from paceline.errors import SpecError
 from paceline.pipeline import catalog
 from paceline.plan.place import RunPlan, place
+from paceline.present.thresholds import ENOUGH_REPEATS
 from paceline.recipes.recipe import NONE, Recipe, find, recipes, reports
+from paceline.spec.experiment import OPTIONS
 from paceline.spec.load import experiment, load_toml
 from paceline.spec.sweep import expand
 
@@ -35,7 +37,8 @@ def expected_rows(recipe: Recipe, *, full: bool) -> list[dict[str, str]]:
         spec = plan.spec
         run = {
             "layout": str(plan.layout), "batch": str(spec.batch), "strategy": spec.strategy, "size": plan.size,
-            "examples": str(spec.examples or "all"), "model": plan.title,
+            "examples": str(spec.examples or "all"), "model": plan.title, "activation": str(spec.activation or "-"),
+            "steps_per_epoch": str(spec.steps_per_epoch or "-"), "stop": " ".join(map(str, spec.stop)),
         }  # fmt: skip
         workers = [{"worker": str(task.index)} for task in plan.workers]
         hosts = [{"host": host} for host in plan.layout.hosts]
@@ -92,6 +95,19 @@ def test_claims_are_about_rows_that_have_runs(recipe: Recipe, full: bool) -> Non
     made = expected_rows(recipe, full=full)
     for claim in recipe.claims:
         assert any(claim.of.items() <= row.items() and {**row, **claim.than} in made for row in made), claim.says
+
+
+@ALL
+@FORMS
+def test_claims_are_tested_with_enough_repeats(recipe: Recipe, full: bool) -> None:
+    if recipe.claims:
+        assert all(part.repeat >= ENOUGH_REPEATS for part in recipe.experiments(full=full))
+
+
+@ALL
+def test_values_chosen_here_are_options_that_the_recipe_sets(recipe: Recipe) -> None:
+    given = {*recipe.spec, *recipe.full, *(option for part in recipe.also for option in part)}
+    assert set(recipe.ours) <= given & OPTIONS.keys()
 
 
 @ALL

@@ -71,7 +71,8 @@ VALUES: dict[str, list[Any]] = {
     "size": ["small", "large"], "layout": ["pw w", "p w w"], "checkpoint_every": [500, "30s"],
     "on_failure": ["fail", "restart"], "link": ["1gbit", "10mbit -"], "latency": ["1ms", "2ms -"], "cpus": [0.5, "1 -"],
     "lr": [0.1, 0.2], "momentum": [0, 0.9], "transport": ["memory", "tcp"], "record": [True, False],
-    "lr_scale": ["none", "linear"],
+    "lr_scale": ["none", "linear"], "init": ["normal:1", "uniform:-1:1"], "activation": ["relu", "tanh"],
+    "shard": ["global", "worker"], "shuffle": ["all", 10], "eval_by": ["chief", "workers"], "histograms": [True, False],
 }  # fmt: skip
 
 

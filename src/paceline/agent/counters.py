@@ -44,6 +44,15 @@ class ProcessCounters(Protocol):
     def close(self) -> None: ...
 
 
+class MachineState(NamedTuple):
+    """What is read of the machine as a whole, about once a second."""
+
+    load_average: float | None
+    """Average number of threads that ran or waited for a core or a disk in the last minute."""
+    memory_free_bytes: int | None
+    """What programs can still get without swapping."""
+
+
 class HostCounters(Protocol):
     def cores_busy_s(self) -> Deferred[list[float]]:
         """Busy seconds of each core since boot."""
@@ -51,6 +60,10 @@ class HostCounters(Protocol):
 
     def links(self) -> Deferred[LinkCounts]:
         """Bytes and packets of the network interfaces since boot."""
+        ...
+
+    def machine(self) -> MachineState:
+        """Load average and free memory of the machine; slower than the counters."""
         ...
 
     def process(self, pid: int) -> ProcessCounters | None:

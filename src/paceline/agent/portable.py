@@ -2,7 +2,7 @@
 
 import psutil
 
-from paceline.agent.counters import Deferred, LinkCounts, ProcessCount
+from paceline.agent.counters import Deferred, LinkCounts, MachineState, ProcessCount
 from paceline.messages import LinkCount
 
 _NOT_BUSY = ("idle", "iowait", "guest", "guest_nice")
@@ -23,6 +23,9 @@ class PortableHost:
             values = (count.bytes_recv, count.bytes_sent, count.packets_recv, count.packets_sent)
             total[:] = [old + value for old, value in zip(total, values, strict=True)]
         return lambda: LinkCounts(LinkCount(*external), LinkCount(*loopback))
+
+    def machine(self) -> MachineState:
+        return MachineState(psutil.getloadavg()[0], psutil.virtual_memory().available)
 
     def process(self, pid: int) -> "PortableProcess | None":
         try:

@@ -3,7 +3,7 @@
 import os
 from functools import partial
 
-from paceline.agent.counters import Deferred, LinkCounts, ProcessCount
+from paceline.agent.counters import Deferred, LinkCounts, MachineState, ProcessCount
 from paceline.agent.runwait import RunWait
 from paceline.agent.threads import FileBudget, ThreadFiles, try_open
 from paceline.messages import LinkCount
@@ -21,6 +21,7 @@ class ProcfsHost:
     def __init__(self) -> None:
         self._stat = _open("/proc/stat")
         self._dev = _open("/proc/self/net/dev")
+        self._loadavg, self._meminfo = try_open("/proc/loadavg"), try_open("/proc/meminfo")
         self._budget = FileBudget.of_this_process()
 
     def cores_busy_s(self) -> Deferred[list[float]]:
@@ -28,6 +29,12 @@ class ProcfsHost:
 
     def links(self) -> Deferred[LinkCounts]:
         return partial(_links, _read_all(self._dev))
+
+    def machine(self) -> MachineState:
+        load, memory = _try_read(self._loadavg), _try_read(self._meminfo)
+        label = b"\nMemAvailable:"
+        free = int(memory.partition(label)[2].split(None, 1)[0]) * 1024 if label in memory else None
+        return MachineState(float(load.split(None, 1)[0]) if load else None, free)
 
     def process(self, pid: int) -> "ProcfsProcess | None":
         try:

@@ -8,13 +8,15 @@ import threading
 import time
 from typing import NamedTuple
 
-from paceline.agent.counters import Deferred, HostCounters, LinkCounts, ProcessCount, ProcessCounters
+from paceline.agent.counters import Deferred, HostCounters, LinkCounts, MachineState, ProcessCount, ProcessCounters
 from paceline.messages import HostSample, TaskSample
 
 CHILDREN_EVERY_NS = 2_000_000_000
 """How often to look for new child processes: it is slow, and most tasks have none."""
 THREADS_EVERY_NS = 1_000_000_000
 """How often to read how long threads waited for a core: it reads a file for every thread, and frameworks have many."""
+MACHINE_EVERY_NS = 1_000_000_000
+"""How often to read load average and free memory of the machine: they change slowly."""
 
 _ZERO = ProcessCount(0.0, 0, 0, 0, 0)
 
@@ -27,6 +29,7 @@ class Sampler:
         self._tasks: dict[str, _Task] = {}
         self._removed = _ZERO
         """The sum of what removed tasks had used."""
+        self._machine, self._machine_due_ns = MachineState(None, None), 0
         self._readings: list[_HostReading] = []
         self._samples: list[HostSample] = []
         self._lock = threading.Lock()
@@ -55,7 +58,10 @@ class Sampler:
         with self._lock:
             t_ns = time.monotonic_ns()
             tasks = {name: task.read(self._counters, t_ns) for name, task in self._tasks.items()}
-            self._readings.append(_HostReading(t_ns, tasks, self._counters.links(), self._counters.cores_busy_s()))
+            if t_ns >= self._machine_due_ns:
+                self._machine, self._machine_due_ns = self._counters.machine(), t_ns + MACHINE_EVERY_NS
+            counters = self._counters
+            self._readings.append(_HostReading(t_ns, tasks, counters.links(), counters.cores_busy_s(), self._machine))
 
     def take_samples(self) -> list[HostSample]:
         """One sample for each `read_counters` since the last call."""
@@ -84,6 +90,8 @@ class Sampler:
                 TaskSample(name, count.cpu_s, count.rss_bytes, count.threads, reading.tasks[name].run_wait_s)
                 for name, count in counts.items()
             ],
+            load_average=reading.machine.load_average,
+            memory_free_bytes=reading.machine.memory_free_bytes,
         )
 
     def _remove(self, name: str) -> None:
@@ -110,6 +118,8 @@ class _HostReading(NamedTuple):
     tasks: dict[str, _TaskReading]
     links: Deferred[LinkCounts]
     cores_busy_s: Deferred[list[float]]
+    machine: MachineState
+    """As of at most `MACHINE_EVERY_NS` before."""
 
 
 class _Task:

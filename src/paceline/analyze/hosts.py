@@ -71,6 +71,11 @@ def _host(samples: pl.DataFrame, host: str, tasks: list[str], scope: dict[str, s
             write_mb=round(_Rate(samples, pl.col("disk_write_bytes")).total / 1e6, 3),
         ),
         scope=scope,
+        memory_mb_mean=_scaled(samples["memory_bytes"].mean(), 1e6) or 0.0,
+        memory_free_mb_mean=_scaled(samples["memory_free_bytes"].mean(), 1e6),
+        memory_free_mb_min=_scaled(samples["memory_free_bytes"].min(), 1e6),
+        load_average_mean=_scaled(samples["load_average"].mean()),
+        load_average_max=_scaled(samples["load_average"].max()),
     )
 
 
@@ -84,6 +89,8 @@ def _traffic(samples: pl.DataFrame, interface: str) -> Traffic:
         tx_mb_s_max=round(tx.max / 1e6, 4),
         rx_packets_s_mean=round(rx_packets.mean, 2),
         tx_packets_s_mean=round(tx_packets.mean, 2),
+        rx_packets_s_max=round(rx_packets.max, 2),
+        tx_packets_s_max=round(tx_packets.max, 2),
     )
 
 
@@ -109,6 +116,11 @@ class _Rate:
 
 def _core_count(samples: pl.DataFrame) -> int:
     return int(samples["cores_busy_s"].list.len().min() or 0) if len(samples) else 0  # type: ignore[arg-type]
+
+
+def _scaled(value: object, unit: float = 1.0) -> float | None:
+    """None if no sample has the value."""
+    return round(float(value) / unit, 3) if isinstance(value, int | float) else None
 
 
 def _max(samples: pl.DataFrame, column: str) -> float:

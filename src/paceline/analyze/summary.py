@@ -269,7 +269,8 @@ def _final(run: StoredRun, chief: FinishedEvent | None) -> Final:
     if chief and chief.loss is not None:
         return Final(loss=chief.loss, accuracy=chief.accuracy, auc=chief.auc)
     # A run that was killed has no final evaluation: its last evaluation takes that place.
-    last = run.collect(run.scan_steps().filter(pl.col("kind") == "eval")).sort("t_s").tail(1)
+    evaluations = run.scan_steps().filter((pl.col("kind") == "eval") & (pl.col("task") == CHIEF))
+    last = run.collect(evaluations).sort("t_s").tail(1)
     if len(last):
         accuracy = float(last["accuracy"][0])
         return Final(loss=float(last["loss"][0]), accuracy=None if math.isnan(accuracy) else accuracy)

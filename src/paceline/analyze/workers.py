@@ -4,6 +4,7 @@ from collections import Counter
 
 import polars as pl
 
+from paceline.analyze.evaluations import last_evaluations
 from paceline.analyze.phases import PhaseSums, StalenessCounts, last_steps_of
 from paceline.analyze.training import steps_before
 from paceline.store.events import AssignedEvent, FinishedEvent
@@ -32,6 +33,7 @@ class StepSums:
 def worker_results(run: StoredRun, sums: StepSums, outcomes: dict[str, FinishedEvent]) -> list[WorkerResult]:
     before = steps_before(run.header)
     threads = {event.task: event.threads for event in run.all(AssignedEvent)}
+    evaluations = last_evaluations(run)
     return [
         WorkerResult(
             task=task,
@@ -43,6 +45,7 @@ def worker_results(run: StoredRun, sums: StepSums, outcomes: dict[str, FinishedE
             dropped=outcomes[task].dropped if task in outcomes else 0,
             fetched_mb=round(outcomes[task].fetched_bytes / 1e6, 6) if task in outcomes else 0.0,
             threads=threads.get(task),
+            last_evaluation=evaluations.get(task),
         )
         for task, host in run.header.worker_hosts.items()
     ]

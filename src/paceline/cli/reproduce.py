@@ -1,7 +1,7 @@
 """paceline reproduce: repeat the experiments of published reports and show our results beside the published ones."""
 
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -10,11 +10,12 @@ from paceline.cli.options import DEFAULT_RUNS, TEXT, DryRun, Runs, given_fields,
 
 if TYPE_CHECKING:
     from paceline.recipes.recipe import Recipe
+    from paceline.recipes.reproduction import Reproduction
     from paceline.spec.experiment import Experiment
     from paceline.store.result import Result
 
 
-@spec_flags("engine", "hosts", "stop", overrides="the recipe's")
+@spec_flags("engine", "hosts", "stop", "repeat", overrides="the recipe's")
 def reproduce(
     recipe: Annotated[
         list[str] | None,
@@ -33,6 +34,9 @@ def reproduce(
     ] = None,
     runs: Runs = DEFAULT_RUNS,
     format_: Annotated[str, typer.Option("--format", metavar=TEXT, help="text or md (Markdown).")] = "text",
+    pictures: Annotated[
+        str | None, typer.Option(metavar=TEXT, help="Directory for pictures of each recipe, as PNG and SVG.")
+    ] = None,
     dry_run: DryRun = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per recipe on stdout.")] = False,
     **flags: Any,
@@ -50,6 +54,10 @@ def reproduce(
         raise SpecError(unknown("format", format_, ("text", "md")))
     if not recipe:
         return _list_recipes(json)
+    if pictures is not None:
+        from paceline.pictures.draw import check_available
+
+        check_available()
     selected = list({match.name: match for name in recipe for match in find(name)}.values())
     changes: dict[str, Any] = {"runs": runs, **parse_assignments(set_ or []), **given_fields(flags)}
     if dry_run:
@@ -59,7 +67,7 @@ def reproduce(
         if format_ == "md" and len(selected) > 1 and each.report not in reports_with_heading and not json:
             reports_with_heading.add(each.report)
             print(report_heading(each.report, reports()[each.report]))
-        codes.append(_reproduce(each, full, changes, json, format_))
+        codes.append(_reproduce(each, _Form(full, changes, json, format_, pictures)))
     return max(codes)
 
 
@@ -98,7 +106,17 @@ def _show_plans(selected: "list[Recipe]", full: bool, changes: dict[str, Any]) -
     return 0
 
 
-def _reproduce(recipe: "Recipe", full: bool, changes: dict[str, Any], json: bool, format_: str) -> int:
+class _Form(NamedTuple):
+    """How the user wants recipes to be made and shown."""
+
+    full: bool
+    changes: dict[str, Any]
+    json: bool
+    format_: str
+    pictures: str | None
+
+
+def _reproduce(recipe: "Recipe", form: _Form) -> int:
     from msgspec.json import encode
 
     from paceline.cli.console import output
@@ -107,15 +125,27 @@ def _reproduce(recipe: "Recipe", full: bool, changes: dict[str, Any], json: bool
     from paceline.recipes.reproduction import reproduction
     from paceline.terminal.reproduction import markdown, record, view
 
-    results = _run(recipe.experiments(full=full, changes=changes))
-    outcome = reproduction(recipe, results, full=full, changes=changes)
-    if json:
+    results = _run(recipe.experiments(full=form.full, changes=form.changes))
+    outcome = reproduction(recipe, results, full=form.full, changes=form.changes)
+    if form.pictures is not None:
+        _write_pictures(outcome, results, form.pictures)
+    if form.json:
         print(encode(record(outcome)).decode(), flush=True)
-    elif format_ == "md":
+    elif form.format_ == "md":
         print(printable(markdown(outcome)), flush=True)
     else:
         output().print(view(outcome))
     return max(EXIT[result.status] for result in results)
+
+
+def _write_pictures(outcome: "Reproduction", results: "list[Result]", directory: str) -> None:
+    from pathlib import Path
+
+    from paceline.cli.console import messages
+    from paceline.pictures.recipe_figures import write_pictures
+
+    for path in write_pictures(outcome, results, Path(directory)):
+        messages().print(f"wrote {path}", markup=False, soft_wrap=True)
 
 
 def _run(experiments: "list[Experiment]") -> "list[Result]":

@@ -39,6 +39,7 @@ from paceline.plan.roles import CHIEF
 from paceline.preload import preload_of
 from paceline.spec.fault import HOST_FAULTS
 from paceline.spec.interval import Interval
+from paceline.spec.training import shuffle_buffer
 from paceline.store.header import ResumePoint
 from paceline.store.journal import Restored, TaskAdded
 from paceline.store.writer import RunWriter
@@ -443,6 +444,13 @@ class RunController:
             restore=next(iter(self._restored_file()), None),
             first_step=max(next_step, self._start.steps.get(task, 0)),
             trained_s=self._initial_start.trained_s + state.elapsed_s,
+            init=spec.init,
+            activation=spec.activation,
+            shard="worker" if spec.shard == "worker" else "global",
+            shuffle_buffer=shuffle_buffer(spec.shuffle),
+            steps_per_epoch=spec.steps_per_epoch,
+            eval_by=spec.eval_by,
+            histograms=spec.histograms,
             reassignable=task in self._policy.reassignable,
         )
 

@@ -11,6 +11,7 @@ import numpy as np
 from paceline.control.step_rate import StepRate
 from paceline.messages import HostSample
 from paceline.plan.place import RunPlan
+from paceline.plan.roles import CHIEF
 from paceline.recording.layout import EVAL, STEP, TIMED_NAMES, RecordKind
 from paceline.recording.recorder import clock_ns
 from paceline.recording.rows import of_kind, spent_ns
@@ -243,7 +244,7 @@ class RunState:
         worker.phases = _shares(seconds)
         counted = records["flags"] == 0  # Neither traced nor the final evaluation.
         worker.phase_s = _add(worker.phase_s, seconds if counted.all() else _seconds(records[counted]))
-        if len(evaluations):
+        if len(evaluations) and task == CHIEF:
             last = evaluations[-1]
             self.evaluation = (int(last["update"]), float(last["loss"]), float(last["accuracy"]))
             self._add_evaluations(evaluations)

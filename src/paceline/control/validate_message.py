@@ -40,7 +40,9 @@ def invalid_reason(host: str, message: messages.FromAgent, task_hosts: Mapping[s
 
 def _invalid_sample(sample: messages.HostSample) -> str | None:
     seconds = (sample.cpu_s, *sample.cores_busy_s, *(task.cpu_s for task in sample.tasks))
-    return None if all(map(math.isfinite, seconds)) else "it sent a CPU time that is not a finite number"
+    if not all(map(math.isfinite, seconds)):
+        return "it sent a CPU time that is not a finite number"
+    return None if math.isfinite(sample.load_average or 0.0) else "it sent a load average that is not a finite number"
 
 
 def _invalid_outcome(task: str, raw: msgspec.Raw) -> str | None:

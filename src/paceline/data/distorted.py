@@ -54,15 +54,17 @@ class DistortedStream:
 
     def __init__(self, digits: LabelledImages, share: Share) -> None:
         self._seed = share.seed
-        self._order = ExampleOrder(len(digits.train_x), share)
+        self._order = ExampleOrder(digits.train_examples, share)
         self._warp = Warp(digits.train_x)
         self._y = digits.train_y
         self._images = np.empty((share.batch, OUTPUT_SIDE * OUTPUT_SIDE), np.float32)
         self._labels = np.empty(share.batch, np.int64)
 
     def at(self, step: int) -> Batch:
-        indices = self._order.at(step)
-        self._warp(indices, placements(make_key(self._seed, self._order.epoch(step)), indices), self._images)
+        numbers = self._order.at(step)
+        indices = numbers % len(self._y)
+        # A copy has another number than its digit, and so another distortion.
+        self._warp(indices, placements(make_key(self._seed, self._order.pass_number(step)), numbers), self._images)
         np.take(self._y, indices, out=self._labels, mode="clip")
         return Batch((self._images,), self._labels)
 

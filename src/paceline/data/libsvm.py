@@ -1,19 +1,22 @@
 """Sparse examples from a user's LibSVM file, uncompressed or gzipped, read as a stream.
 
 A line is `label index:value index:value ... # comment`. Labels are 1 and either -1 or 0. Indices start at 1, as in the
-format's definition: index 0 is an error unless `zero_based` is set. Every worker reads the whole file but parses only
-its own lines; an epoch ends with the last complete global batch. Examples are in the order of the file, whatever the
-seed.
+format's definition: index 0 is an error unless `zero_based` is set. Of one training file, every worker reads the whole
+file but parses only its own lines; an epoch ends with the last complete global batch. Several training files are spread
+over the workers (see own_files.py). Examples are in the order of the file, whatever the seed.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from paceline.data.batches import Batch, Share
 from paceline.data.libsvm_lines import LineReader, Lines
 from paceline.data.libsvm_parse import Limits, parse_line, parse_regular
+from paceline.data.own_files import FilesStream, own_files
 from paceline.errors import DataError
 
 _TEST_BATCH = 2_000
@@ -23,14 +26,28 @@ class LibsvmExamples:
     """Batches of (indices from 0, values) and labels 0 or 1; short examples are padded with index 0 and value 0."""
 
     def __init__(
-        self, train_path: Path, test_path: Path, features: int, nonzeros: int, *, zero_based: bool = False
+        self,
+        train_path: Path | Sequence[Path],
+        test_path: Path,
+        features: int,
+        nonzeros: int,
+        *,
+        zero_based: bool = False,
     ) -> None:
-        """`nonzeros` is the largest number of pairs in a line; every example is padded to it."""
-        self._train, self._test = Path(train_path), Path(test_path)
+        """`nonzeros` is the largest number of pairs in a line; every example is padded to it.
+
+        With a list of training files, each worker reads only its own: a file needs to exist only on its host.
+        """
+        self._train = Path(train_path) if isinstance(train_path, str | Path) else [Path(path) for path in train_path]
+        self._test = Path(test_path)
         self._limits = Limits(features, nonzeros, zero_based)
 
-    def stream(self, share: Share) -> "LibsvmStream":
-        return LibsvmStream(LineReader(self._train), self._limits, share)
+    def stream(self, share: Share) -> "LibsvmStream | FilesStream":
+        if isinstance(self._train, Path):
+            return LibsvmStream(LineReader(self._train), self._limits, share)
+        paths, alone = own_files(self._train, share), replace(share, workers=1, index=0)
+        files = [LibsvmStream(LineReader(path), self._limits, alone) for path in paths]
+        return FilesStream(files, paths, share.batch)
 
     def test(self) -> list[Batch]:
         reader = LineReader(self._test)
@@ -60,6 +77,21 @@ class LibsvmStream:
             if self._batches_per_epoch == 0:
                 needed = self._share.batch * self._share.workers
                 raise DataError(f"{self._reader.path} has fewer than the {needed} examples of one global batch")
+        _fill(self._batch, lines, self._limits, self._reader.path)
+        return self._batch
+
+    @property
+    def batches(self) -> int | None:
+        """Complete global batches in the file; None until its end was reached."""
+        return self._batches_per_epoch
+
+    def find(self, number: int) -> Batch | None:
+        """The batch with this number in the file; None if the file has fewer."""
+        if self._batches_per_epoch is not None and number >= self._batches_per_epoch:
+            return None
+        lines = self._find(number)
+        if lines is None:
+            return None
         _fill(self._batch, lines, self._limits, self._reader.path)
         return self._batch
 

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from paceline.data import synthetic_digits
+from paceline.data.augment import MOST_COPIES
 from paceline.data.cache import FileSet, PinnedFile, directories, find_all
-from paceline.data.dataset import PreparedData, map_images
+from paceline.data.dataset import PreparedData, check_examples, map_images
 from paceline.data.fetch import Source, Unavailable, failure_reason, fetch_once
 from paceline.data.images import LabelledImages
 from paceline.data.sources import generated, mirror, network, npm_package, user_gz_files
@@ -42,6 +45,10 @@ _DIGITS_PARTS = ((60_000, 1), (10_000, 2))
 """(number of digits, seed) of the training and of the test part."""
 
 
+TRAIN_EXAMPLES = 60_000
+LARGEST_EXAMPLES = MOST_COPIES * TRAIN_EXAMPLES
+
+
 def ensure(sources: Sequence[Source] | None = None) -> PreparedData:
     """Put the data on disk and verify it; synthetic digits if no source has it. One process fetches, others wait."""
     try:
@@ -51,8 +58,14 @@ def ensure(sources: Sequence[Source] | None = None) -> PreparedData:
 
 
 def load(examples: int | None = None, prepared: PreparedData | None = None) -> LabelledImages:
-    """Memory-map the files that `ensure` returned as `prepared`, or those in the cache now; fetches nothing."""
-    return map_images(prepared or find_prepared(), examples, image=(28, 28), classes=10)
+    """Memory-map the files that `ensure` returned as `prepared`, or those in the cache now; fetches nothing.
+
+    Beyond the 60,000 stored examples there are shifted copies of them, up to `LARGEST_EXAMPLES`.
+    """
+    stored = None if examples is None else min(examples, TRAIN_EXAMPLES)
+    images = map_images(prepared or find_prepared(), stored, image=(28, 28), classes=10)
+    requested = check_examples(examples, LARGEST_EXAMPLES) if examples else 0
+    return replace(images, copies=max(0, requested - TRAIN_EXAMPLES))
 
 
 def find_prepared() -> PreparedData:

@@ -20,6 +20,10 @@ _DATASETS: dict[str, ModuleType] = {
     "none": empty,
 }
 
+LARGEST_EXAMPLES = dict.fromkeys(("mnist", "distorted-mnist"), mnist.LARGEST_EXAMPLES)
+"""The most training examples of data sets that can be augmented."""
+SHUFFLED = frozenset(name for name, module in _DATASETS.items() if module not in (sparse, empty))
+"""The data sets that are read in the order that `Share` describes; `sparse` is read consecutively."""
 DATASETS = tuple(name for name, module in _DATASETS.items() if module is not empty)
 """The names that a workload may use."""
 

@@ -135,6 +135,10 @@ class HostSample(msgspec.Struct, frozen=True, array_like=True):
     disk_read_bytes: Count
     disk_write_bytes: Count
     tasks: list[TaskSample]
+    load_average: float | None = None
+    """Of the machine, over the last minute; None if the system has none. It is read once a second, as the next."""
+    memory_free_bytes: Count | None = None
+    """Memory of the machine that programs can still get without swapping; None if it is not known."""
 
 
 class Samples(Message, frozen=True):

@@ -31,11 +31,19 @@ class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     train_examples: int
     engines: frozenset[str]
+    largest_examples: int | None = None
+    """The most examples that --examples may ask for, of data that can be augmented; None: `train_examples`."""
     has_accuracy: bool = True
     has_test: bool = True
     """Whether there are examples to evaluate on."""
     fixed_examples: bool = False
     """Whether the workload provides its own training examples, so that `--examples` cannot limit their number."""
+    has_layers: bool = True
+    """Whether its model is a list of layers, so that --set init can change the initial weights."""
+    has_activation: bool = True
+    """Whether one of its layers is an activation, which --set activation can change."""
+    takes_order: bool = True
+    """Whether --set shard, shuffle and steps_per_epoch can change the order of its examples."""
     takes_momentum: bool = True
     trains: bool = True
     """False for a computation that is not training: it has steps, but no examples."""

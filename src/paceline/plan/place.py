@@ -14,7 +14,7 @@ from paceline.plan.layout import Layout, TaskPlace, resolve
 from paceline.plan.limits import HostLimits, limits
 from paceline.plan.listeners import check_ports, check_trust, trusted_network
 from paceline.plan.roles import SERVER, WORKER
-from paceline.spec.experiment import RunSpec
+from paceline.spec.experiment import DEFAULTS, RunSpec
 from paceline.spec.stop import EVALUATED, TARGETS, limiting_rule
 from paceline.strategies.descriptor import Strategy
 
@@ -175,6 +175,7 @@ def _choose_size(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
         raise PlanError(
             f"{title} updates only the rows that a batch uses, but momentum changes all rows: remove momentum"
         )
+    _check_training(spec, workload, title)
     if workload.fixed_examples and spec.examples is not None:
         raise PlanError(f"{title} provides its own examples: remove --examples, and limit them in the workload")
     if not workload.has_accuracy and any(rule.kind == "accuracy" for rule in spec.stop):
@@ -182,6 +183,20 @@ def _choose_size(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
     if reason := catalog.strategies[spec.strategy].reason_against(workload.refused):
         raise PlanError(f"{title} does not support strategy {spec.strategy}: {reason}")
     return size, workload
+
+
+def _check_training(spec: RunSpec, workload: WorkloadFacts, title: str) -> None:
+    """Refuse options that change the model or the order of the examples where they would have no effect."""
+    if spec.init is not None and not workload.has_layers:
+        raise PlanError(f"{title} has no layers whose initial weights could be chosen: remove init")
+    if spec.activation is not None and not workload.has_activation:
+        raise PlanError(f"{title} has no activation that could be changed: remove activation")
+    ordered = {"shard": spec.shard, "shuffle": spec.shuffle, "steps_per_epoch": spec.steps_per_epoch}
+    changed = [name for name, value in ordered.items() if value != DEFAULTS[name]]
+    if changed and not workload.takes_order:
+        raise PlanError(f"{title} decides itself in which order it reads its examples: remove {changed[0]}")
+    if spec.histograms and not workload.trains:
+        raise PlanError(f"{title} is not training and has no parameters: remove histograms")
 
 
 def _time_limit_s(spec: RunSpec) -> float | None:
@@ -211,19 +226,20 @@ def _updates_per_epoch(spec: RunSpec, workload: WorkloadFacts, layout: Layout, s
             f"batch {spec.batch} is larger than a worker's shard of {shard} examples "
             f"({examples} over {layout.workers} workers): use a smaller batch or fewer workers"
         )
-    steps = examples // (spec.batch * layout.workers)
+    steps = spec.steps_per_epoch or examples // (spec.batch * layout.workers)
     return steps if strategy.synchronous else steps * layout.workers
 
 
 def _examples(spec: RunSpec, workload: WorkloadFacts) -> int:
     if spec.examples is not None and not workload.trains:
         raise PlanError(f"{spec.workload} is not training and has no examples: remove --examples")
-    available = workload.train_examples
-    if spec.examples is not None and spec.examples > available:
+    most = workload.largest_examples or workload.train_examples
+    if spec.examples is not None and spec.examples > most:
+        what = "ten times the size" if workload.largest_examples else "the size"
         raise PlanError(
-            f"examples {spec.examples}: must be at most {available:,}, the size of the training set of {spec.workload}"
+            f"examples {spec.examples}: must be at most {most:,}, {what} of the training set of {spec.workload}"
         )
-    return spec.examples or available
+    return spec.examples or workload.train_examples
 
 
 def _check_backup(spec: RunSpec, layout: Layout, catalog: Catalog) -> None:

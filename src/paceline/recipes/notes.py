@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 
+from paceline.analyze.difference import interval_text
 from paceline.analyze.machines import Machines
 from paceline.present.notes import highest_background_load
 from paceline.present.numbers import MISSING, count, number
 from paceline.present.thresholds import BACKGROUND_LOAD_CORES
-from paceline.recipes.comparison import CheckedClaim, TableComparison, ratios
+from paceline.recipes.claims import CheckedClaim
+from paceline.recipes.comparison import TableComparison, ratios
 from paceline.recipes.recipe import Published, Recipe
 from paceline.spec.experiment import OPTIONS, Experiment
 from paceline.store.result import Result
@@ -34,7 +36,16 @@ def reduction_notes(small: Sequence[Experiment], full: Sequence[Experiment]) -> 
             value, other = ours.value(option), published.value(option)
             if value != other and option not in ("name", "runs"):
                 found[f"{option} {_setting_text(value)} instead of {_setting_text(other)}"] = None
-    return [f"Smaller than the published experiment: {'; '.join(found)}."] if found else []
+    return [f"Different from the full form: {'; '.join(found)}."] if found else []
+
+
+def own_choices(recipe: Recipe, experiments: Sequence[Experiment]) -> list[str]:
+    """The values of these runs that the report does not state."""
+    found: dict[str, None] = {}
+    for option in recipe.ours:
+        for experiment in experiments:
+            found[f"{option} {_setting_text(experiment.value(option))}"] = None
+    return [f"Chosen here, because the report does not state it: {'; '.join(found)}."] if found else []
 
 
 def machine_notes(results: Sequence[Result], machines: Sequence[Machines]) -> list[str]:
@@ -43,10 +54,11 @@ def machine_notes(results: Sequence[Result], machines: Sequence[Machines]) -> li
     hosts = ", ".join(dict.fromkeys(result.hosts_kind for result in results))
     data = ", ".join(dict.fromkeys(result.data for result in results))
     runs = count(len(results), "run")
-    lines = [f"Measured here: {runs}, engine {engines}, {hosts} hosts on {_machines(machines)}, data {data}."]
+    days = " to ".join(dict.fromkeys(sorted(result.started_at[:10] for result in results)[:: max(1, len(results) - 1)]))
+    lines = [f"Measured here on {days}: {runs}, engine {engines}, {hosts} hosts on {_machines(machines)}, data {data}."]
     load = max((highest_background_load(result)[0] for result in results), default=0.0)
-    if load >= BACKGROUND_LOAD_CORES:
-        lines.append(f"Background load: up to {number(load)} cores; measure again on an idle machine.")
+    advice = "; measure again on an idle machine" if load >= BACKGROUND_LOAD_CORES else ""
+    lines.append(f"Background load: up to {number(load)} cores{advice}.")
     failed = [result for result in results if result.status != "ok"]
     return lines + [f"{result.run} {result.status} and is excluded: {result.reason}." for result in failed]
 
@@ -69,10 +81,15 @@ def published(value: Published | None) -> str:
 
 
 def _claim_result(claim: CheckedClaim) -> str:
-    if claim.holds is None:
-        return "Not tested by these runs."
-    result = "confirmed" if claim.holds else "not confirmed"
-    return f"Here: {result}, ratio {_range(min(claim.ratios), max(claim.ratios))}."
+    if claim.outcome == "not tested":
+        return f"Not tested: {claim.why}."
+    values = [pair.value for pair in claim.pairs]
+    details = [f"ratio {_range(min(values), max(values))}"]
+    if len(values) == 1 and claim.pairs[0].is_known:
+        details.append(f"95 % CI {interval_text(claim.pairs[0])}")
+    if 0 < claim.contradicted < len(values):
+        details.append(f"{claim.contradicted} of {len(values)} pairs contradict it")
+    return f"{claim.outcome.capitalize()} ({'; '.join(details)}){f': {claim.why}' if claim.why else ''}."
 
 
 def _range(low: float, high: float) -> str:

@@ -4,15 +4,21 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from paceline.analyze.epochs import examples_per_epoch
 from paceline.analyze.machines import machines_of
 from paceline.recipes.recipe import Per
 from paceline.recipes.time_bins import host_time_bins
-from paceline.store.result import HostResult, Result
+from paceline.store.result import HostResult, Result, WorkerResult
 from paceline.store.run import StoredRun
-from paceline.workloads.registry import workload
 
 Value = str | float | None
 Observation = dict[str, Value]
+DEPENDS_ON_PROGRESS = frozenset(
+    {"loss", "accuracy_pct", "worker_accuracy_pct", "updates", "steps", "worker_steps", "reached_s", "reached_update"}
+)
+"""Fields that say how far a run came: they depend on when it stopped."""
+DEPENDS_ON_WORK = frozenset({"train_s", "total_s", "fetched_mb"})
+"""Fields that grow with the work that was done. Their ratios can be compared if the stop rule fixes the work."""
 
 
 def observe(result: Result, stored: StoredRun, per: Per) -> list[Observation]:
@@ -26,7 +32,7 @@ def observe(result: Result, stored: StoredRun, per: Per) -> list[Observation]:
     match per:
         case "worker":
             return [
-                run | {"worker": str(index), "host": worker.host} | _of_steps(worker.steps, result)
+                run | {"worker": str(index), "host": worker.host} | _of_worker(worker, result)
                 for index, worker in enumerate(result.workers)
             ]
         case "host":
@@ -46,6 +52,7 @@ def _examples(stored: StoredRun) -> int | None:
 def _of_run(result: Result, stored: StoredRun) -> Observation:
     examples = _examples(stored)
     return {
+        "run": result.run,
         "workload": result.workload,
         "size": result.size,
         "model": result.title,
@@ -54,6 +61,10 @@ def _of_run(result: Result, stored: StoredRun) -> Observation:
         "layout": result.layout,
         "batch": str(result.batch),
         "examples": "all" if examples is None else str(examples),
+        "activation": str(result.settings.get("activation") or "-"),
+        "steps_per_epoch": str(result.settings.get("steps_per_epoch") or "-"),
+        "init": str(result.settings.get("init") or "-"),
+        "stop": " ".join(result.settings.get("stop") or ()),
         "train_s": result.train_s,
         "total_s": result.total_s,
         "updates": float(result.updates),
@@ -69,8 +80,14 @@ def _of_run(result: Result, stored: StoredRun) -> Observation:
     }
 
 
-def _of_steps(steps: int, result: Result) -> Observation:
-    return {"worker_steps": float(steps), "s_per_step": result.train_s / steps if steps else None}
+def _of_worker(worker: WorkerResult, result: Result) -> Observation:
+    steps, evaluation = worker.steps, worker.last_evaluation
+    accuracy = evaluation.accuracy if evaluation else None
+    return {
+        "worker_steps": float(steps),
+        "s_per_step": result.train_s / steps if steps else None,
+        "worker_accuracy_pct": None if accuracy is None else accuracy * 100,
+    }
 
 
 def _of_host(host: HostResult, cores: int, train_s: float) -> Observation:
@@ -84,13 +101,18 @@ def _of_host(host: HostResult, cores: int, train_s: float) -> Observation:
         "idle_pct": 100 - host.cpu_cores_mean * share if cores else None,
         "busiest_core_pct": host.busiest_core_max * 100,
         "memory_mb_max": host.memory_mb_max,
-        "memory_gb_max": host.memory_mb_max / 1e3,
+        "memory_mb_mean": host.memory_mb_mean or None,
+        "memory_gb_mean": host.memory_mb_mean / 1e3 or None,
+        "memory_free_gb_mean": None if host.memory_free_mb_mean is None else host.memory_free_mb_mean / 1e3,
+        "load_average_max": host.load_average_max,
         "rx_mb_s": host.external.rx_mb_s_mean,
         "tx_mb_s": host.external.tx_mb_s_mean,
         "rx_mb_s_max": host.external.rx_mb_s_max,
         "tx_mb_s_max": host.external.tx_mb_s_max,
         "rx_packets_s": host.external.rx_packets_s_mean,
         "tx_packets_s": host.external.tx_packets_s_mean,
+        "rx_packets_s_max": host.external.rx_packets_s_max,
+        "tx_packets_s_max": host.external.tx_packets_s_max,
         "loopback_mb_s": host.loopback.rx_mb_s_mean,
         "disk_read_mb_s": host.disk.read_mb / train_s if train_s else None,
         "disk_write_mb_s": host.disk.write_mb / train_s if train_s else None,
@@ -104,14 +126,16 @@ def _planned_update(update: int, every: int | None) -> int:
 
 
 def _evaluations(result: Result, stored: StoredRun) -> Iterator[Observation]:
-    """The chief's evaluations on the test set, in order."""
+    """The evaluations on the test set, in order: those of the chief, or of every worker with --set eval_by=workers."""
     steps = stored.steps
     start = float(steps.filter(pl.col("kind") == "step")["t_s"].min() or 0.0)  # type: ignore[arg-type]
-    per_epoch = _examples(stored) or workload(result.workload, result.size).train_examples
+    per_epoch = examples_per_epoch(stored) or result.examples
     workers = len(result.workers) if result.synchronous else 1
-    rows = steps.filter(pl.col("kind") == "eval").sort("t_s").unique("update", keep="first", maintain_order=True)
+    evaluations = steps.filter(pl.col("kind") == "eval").sort("t_s")
+    rows = evaluations.unique(["task", "update"], keep="first", maintain_order=True)
     for row in rows.iter_rows(named=True):
         yield {
+            "task": row["task"],
             "update": f"{_planned_update(row['update'], result.settings.get('eval_every'))}",
             "epoch": f"{row['update'] * result.batch * workers / per_epoch:.3g}",
             "at_s": row["t_s"] + row["duration_s"] - start,

@@ -19,6 +19,14 @@ from paceline.spec.load import RECIPE, experiment
 Published = float | str | tuple[float, float]
 """A value as it was printed: a number, text, or a range (from, to). "-" is no value."""
 Per = Literal["run", "worker", "host", "evaluation", "time_bin"]
+Picture = Literal["bars", "hosts", "learning", "steps_per_s"]
+_PICTURES: Mapping[Per, tuple[Picture, ...]] = {
+    "run": ("bars",),
+    "worker": ("bars",),
+    "host": ("bars", "hosts"),
+    "evaluation": ("learning",),
+    "time_bin": ("hosts", "steps_per_s"),
+}
 NONE = "-"
 
 
@@ -41,15 +49,19 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A published statement that the rows with the keys `of` are more, less or the same than those with `than`."""
+    """A finding that a report states: the rows with the keys `of` have more, less or the same as those with `than`."""
 
     says: str
     column: str
     of: Mapping[str, str]
     than: Mapping[str, str]
     is_: Literal["more", "less", "same"] = msgspec.field(name="is")
+    times: float = 1.0
+    """The claim compares with this multiple of the other value: 3 for three times as many."""
+    beyond: float = 0.02
+    """Smallest relative difference that counts as more or less."""
     within: float = 0.1
-    """Largest relative difference at which values count as the same."""
+    """Largest relative difference at which values count as the same; ours, since reports say only "similar"."""
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,8 +83,19 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     also: tuple[Mapping[str, Any], ...] = ()
     """Further experiments: the settings that differ from the spec, and under `full` those of the published size."""
     claims: tuple[Claim, ...] = ()
+    pictures: tuple[Picture, ...] = ()
+    """The pictures that show it; empty: those that fit what a row describes."""
+    log_network: bool = False
+    """Whether the report shows network traffic on a logarithmic axis."""
+    ours: tuple[str, ...] = ()
+    """The options whose values the report does not state, so that they are chosen here."""
     notes: tuple[str, ...] = ()
     """Why our values and the published ones differ."""
+
+    @property
+    def figures(self) -> tuple[Picture, ...]:
+        """The pictures to draw."""
+        return self.pictures or _PICTURES[self.per]
 
     @property
     def report(self) -> str:

@@ -25,7 +25,7 @@ class TestCurve:
     """Loss and accuracy on the test set, from the evaluations by the chief."""
 
     def __init__(self, run: RunData) -> None:
-        evaluations = run.curves.filter(pl.col("kind") == "eval")
+        evaluations = run.curves.filter((pl.col("kind") == "eval") & (pl.col("task") == run.result.workers[0].task))
         self.positions = {by: evaluations[column].to_numpy() for by, column in _COLUMNS.items()}
         self.loss = evaluations["loss"].to_numpy()
         self.accuracy_percent = evaluations["accuracy"].cast(pl.Float64).fill_null(float("nan")).to_numpy() * 100

@@ -12,6 +12,7 @@ _COLUMNS = [
     "host", "tasks", "cores used", "idle CPU (%)", "busiest core, max (%)", "memory used (MB)", "memory free (MB)",
     "network in (MB/s)", "network out (MB/s)", "network in, max (MB/s)", "network out, max (MB/s)",
     "loopback in (MB/s)", "loopback out (MB/s)", "disk read (MB)", "disk written (MB)",
+    "packets in, max (1/s)", "packets out, max (1/s)", "memory used, mean (MB)", "load average", "load average, max",
 ]  # fmt: skip
 _LINK_COLUMNS = [
     "hosts", "from", "to", "rate (MB/s)", "round trip, median (ms)", "round trip, min (ms)", "used in runs",
@@ -21,7 +22,8 @@ _LINKS_NOTE = (
     "small messages. Runs on the same hosts share a measurement for a week."
 )
 _NOTE = (
-    "Means over the training, except for maxima; memory used is the peak of the host's tasks. Idle CPU: share of the "
+    "Means over the training, except for maxima; memory used is the peak of the host's tasks. Load average: threads of "
+    "the machine that ran or waited in the last minute, so it lags behind in short runs. Idle CPU: share of the "
     "cores available to the host that was unused. Memory free: the machine's memory minus that of all tasks of the "
     "run. Hosts on one machine share its cores and memory and, with local hosts, its network."
 )
@@ -83,6 +85,11 @@ def _row(group: Group, number: int, machines: Mapping[str, Machines]) -> list[Ce
         metric_cell(group, lambda r: host(r).loopback.tx_mb_s_mean),
         metric_cell(group, lambda r: host(r).disk.read_mb),
         metric_cell(group, lambda r: host(r).disk.write_mb),
+        metric_cell(group, lambda r: host(r).external.rx_packets_s_max, digits=0),
+        metric_cell(group, lambda r: host(r).external.tx_packets_s_max, digits=0),
+        metric_cell(group, lambda r: host(r).memory_mb_mean or None),
+        metric_cell(group, lambda r: host(r).load_average_mean),
+        metric_cell(group, lambda r: host(r).load_average_max),
     ]
 
 

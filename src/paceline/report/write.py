@@ -43,13 +43,15 @@ def write_report(
     return list(targets.values())
 
 
-def parse_formats(text: str) -> list[str]:
+def parse_formats(text: str, *others: str) -> list[str]:
+    """The requested formats; `others` are formats that another writer has."""
+    formats = (*FORMATS, *others)
     names = list(dict.fromkeys(name.strip().lower() for name in text.split(",") if name.strip()))
     if not names:
-        raise SpecError(f"--format is empty; choose from {', '.join(FORMATS)}")
+        raise SpecError(f"--format is empty; choose from {', '.join(formats)}")
     for name in names:
-        if name not in FORMATS:
-            raise SpecError(unknown("format", name, FORMATS))
+        if name not in formats:
+            raise SpecError(unknown("format", name, formats))
     return names
 
 

@@ -15,6 +15,7 @@ from paceline.spec.hosts import join_arguments
 from paceline.spec.interval import Interval
 from paceline.spec.option import Option, options_of
 from paceline.spec.stop import StopRule, read_rules
+from paceline.spec.training import Initialisation, shuffle_buffer
 from paceline.spec.values import check_directory, check_name, number_as_text, per_host
 
 
@@ -37,7 +38,14 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     examples: Annotated[
         int | None,
-        Option(cli="flag", minimum=1, unit="examples", unset="all", help="Number of training examples to use."),
+        Option(
+            cli="flag",
+            minimum=1,
+            unit="examples",
+            unset="all",
+            help="Number of training examples to use. Of MNIST there may be more than it has: further ones "
+            "are shifted copies.",
+        ),
     ] = None
     engine: Annotated[
         str,
@@ -247,6 +255,62 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
             "averages.",
         ),
     ] = "none"
+    init: Annotated[
+        str | None,
+        Option(
+            unset="the workload's",
+            check=Initialisation.parse,
+            help="Distribution of the initial weights and biases: normal:1 (standard deviation), uniform:-10:10 or "
+            "constant:0.",
+        ),
+    ] = None
+    activation: Annotated[
+        str | None,
+        Option(
+            choices=("relu", "tanh", "sigmoid"),
+            unset="the workload's",
+            help="Activation after the hidden layers of a built-in workload.",
+        ),
+    ] = None
+    steps_per_epoch: Annotated[
+        int | None,
+        Option(
+            minimum=1,
+            unit="steps",
+            unset="one pass over the training set",
+            help="Steps of each worker in an epoch; the next epoch begins a new pass, as in Keras. If a pass has fewer "
+            "steps, the epoch has several passes.",
+        ),
+    ] = None
+    shard: Annotated[
+        str,
+        Option(
+            choices=("global", "worker"),
+            help="global: workers take parts of the same global batch, so that the number of workers does not change "
+            "the examples of an update. worker: each worker has its own fixed part of the training set.",
+        ),
+    ] = "global"
+    shuffle: Annotated[
+        str,
+        Option(
+            accepts=int | str,
+            parse=number_as_text,
+            check=shuffle_buffer,
+            help="Order of the examples in a pass: all (a permutation), none, or the number of examples in a buffer "
+            "from which the next one is drawn, as tf.data does it.",
+        ),
+    ] = "all"
+    eval_by: Annotated[
+        str,
+        Option(
+            choices=("chief", "workers"),
+            help="Who evaluates every eval-every updates: chief (worker 0), or all workers, each with the parameters "
+            "that it has.",
+        ),
+    ] = "chief"
+    histograms: Annotated[
+        bool, Option(help="Write histograms of all parameters for TensorBoard at each evaluation.")
+    ] = False
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):

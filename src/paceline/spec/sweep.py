@@ -31,7 +31,7 @@ def expand(experiment: Experiment) -> list[RunSpec]:
     return list(dict.fromkeys(runs))
 
 
-_ADDED_OPTIONS = ("lr_scale",)
+_ADDED_OPTIONS = (*("lr_scale", "init", "activation", "steps_per_epoch", "shard", "shuffle", "eval_by", "histograms"),)
 """Options that were added after the first release. Their defaults are not part of a key, so that a sweep recognizes the
 runs that an earlier version made."""
 

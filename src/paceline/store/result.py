@@ -58,6 +58,14 @@ class RunExchanged(Exchanged, kw_only=True):
     received_mb_per_update: float
 
 
+class WorkerEvaluation(msgspec.Struct, kw_only=True):
+    """An evaluation on the test set by one worker, with the parameters that it had."""
+
+    update: int
+    loss: float | None
+    accuracy: float | None
+
+
 class WorkerResult(msgspec.Struct, kw_only=True):
     task: str
     host: str
@@ -73,6 +81,8 @@ class WorkerResult(msgspec.Struct, kw_only=True):
     """Size of the blocks that it fetched from other tasks; 0 for training."""
     threads: int | None = None
     """Compute threads: the number that was given, or the one that the worker found to be faster."""
+    last_evaluation: WorkerEvaluation | None = None
+    """None if the worker evaluated nothing: usually only the chief does."""
 
 
 class Traffic(msgspec.Struct, kw_only=True):
@@ -84,6 +94,8 @@ class Traffic(msgspec.Struct, kw_only=True):
     tx_mb_s_max: float = 0.0
     rx_packets_s_mean: float = 0.0
     tx_packets_s_mean: float = 0.0
+    rx_packets_s_max: float = 0.0
+    tx_packets_s_max: float = 0.0
 
 
 class Disk(msgspec.Struct, kw_only=True):
@@ -128,6 +140,13 @@ class HostResult(msgspec.Struct, kw_only=True):
     """For each group of figures, what they cover: the host's tasks or the machine that hosts share."""
     link: Link | None = None
     """None if the host has no link of its own, or its capacity is not known."""
+    memory_mb_mean: float = 0.0
+    memory_free_mb_mean: float | None = None
+    """Memory of the host's machine that programs could still get without swapping; None if it is not known."""
+    memory_free_mb_min: float | None = None
+    load_average_mean: float | None = None
+    """Of the host's machine, over the minute before each sample; None if it is not known."""
+    load_average_max: float | None = None
 
 
 WORKERS_TIME = "the workers' time"

@@ -51,7 +51,10 @@ SAMPLES_SCHEMA: dict[str, Any] = {
     "disk_read_bytes": pl.Int64,
     "disk_write_bytes": pl.Int64,
     "tasks": pl.List(pl.Struct(TASK_FIELDS)),
+    "load_average": pl.Float64,
+    "memory_free_bytes": pl.Int64,
 }
+_NULL_IN_OLDER_RUNS = ("load_average", "memory_free_bytes")
 
 
 class Undone(NamedTuple):
@@ -175,10 +178,12 @@ def _is_undone(rows: np.ndarray, undone: Undone) -> np.ndarray:
 def upgrade_table(table: Table, schema: dict[str, Any]) -> Table:
     """A table of any version with the current schema.
 
-    Of what an older version lacks, a Boolean column is false, and the fields of a task are null.
+    Of what an older version lacks, a Boolean column is false; what was not measured and fields of a task are null.
     """
-    missing = [name for name, kind in schema.items() if kind == pl.Boolean and name not in table.collect_schema()]
-    return table.with_columns(pl.lit(False).alias(name) for name in missing).cast(pl.Schema(schema))
+    missing = [name for name in schema if name not in table.collect_schema()]
+    added = [pl.lit(False).alias(name) for name in missing if schema[name] == pl.Boolean]
+    added += [pl.lit(None, schema[name]).alias(name) for name in missing if name in _NULL_IN_OLDER_RUNS]
+    return table.with_columns(added).cast(pl.Schema(schema))
 
 
 def _step_rows(task: str, host: str, data: bytes, clocks: Sequence[ClockOffset], undone: "Undone") -> pl.DataFrame:
@@ -220,6 +225,8 @@ def sample_rows(host: str, samples: Sequence[HostSample], clocks: Sequence[Clock
         "disk_read_bytes": [sample.disk_read_bytes for sample in samples],
         "disk_write_bytes": [sample.disk_write_bytes for sample in samples],
         "tasks": [[structs.asdict(task) for task in sample.tasks] for sample in samples],
+        "load_average": [sample.load_average for sample in samples],
+        "memory_free_bytes": [sample.memory_free_bytes for sample in samples],
     }
     for side in ("external", "loopback"):
         counts: list[LinkCount] = [getattr(sample, side) for sample in samples]

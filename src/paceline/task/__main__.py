@@ -62,7 +62,7 @@ def _run(channel: "Channel[Job]", records: Path, files: FileStore) -> Outcome:
         job=job,
         workload=spec,
         # A workload with a model of the user's own has none yet: the engine builds it and replaces this placeholder.
-        model=spec.model or Model((1,), ()),
+        model=spec.model.changed(init=job.init, activation=job.activation) if spec.model else Model((1,), ()),
         data=load(spec.dataset, data, job.examples) if spec.dataset else user_examples(spec),
         recorder=(Recorder if job.record else SilentRecorder)(records),
         rendezvous=channel,

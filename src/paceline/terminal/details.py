@@ -163,6 +163,7 @@ def _hosts(result: Result) -> FittingTable:
             ["cores mean", "cores max", "busiest core", "memory (MB)"],
             ["in (MB/s)", "out (MB/s)", "loopback (MB/s)"],
             ["disk read (MB)", "written (MB)"],
+            ["memory mean (MB)", "machine: free (MB)", "load average"],
         ],
     )
     for host in result.hosts:
@@ -176,6 +177,9 @@ def _hosts(result: Result) -> FittingTable:
             numbers.traffic(host.loopback.rx_mb_s_mean),
             numbers.number(host.disk.read_mb),
             numbers.number(host.disk.write_mb),
+            numbers.number(host.memory_mb_mean),
+            numbers.number(host.memory_free_mb_mean),
+            numbers.number(host.load_average_mean),
         ]
         table.add([host.host, " ".join(host.tasks)], values)
     return table

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from paceline.present.numbers import MISSING, decimals
+from paceline.recipes.claims import CheckedClaim
 from paceline.recipes.comparison import Cell, Row, TableComparison
 from paceline.recipes.notes import published
 from paceline.recipes.recipe import Column, PublishedReport, Recipe
@@ -65,7 +66,7 @@ def record(reproduction: Reproduction) -> dict[str, Any]:
         "form": "full" if reproduction.full else "small",
         "runs": list(reproduction.runs),
         "rows": [_row_record(reproduction.recipe, row) for row in reproduction.table.rows],
-        "claims": [msgspec.to_builtins(claim) for claim in reproduction.table.claims],
+        "claims": [_claim_record(claim) for claim in reproduction.table.claims],
         "remarks": [*reproduction.notes, *reproduction.recipe.notes],
     }
 
@@ -117,6 +118,12 @@ def _row_record(recipe: Recipe, row: Row) -> dict[str, Any]:
             for column, cell in zip(recipe.columns, row.cells, strict=True)
         },
     }
+
+
+def _claim_record(claim: CheckedClaim) -> dict[str, Any]:
+    """`holds` is null if the claim was not tested or these runs cannot tell."""
+    ratios = [pair.value for pair in claim.pairs]
+    return {**msgspec.to_builtins(claim), "holds": claim.holds, "ratios": ratios}
 
 
 def _also(recipe: Recipe) -> str:

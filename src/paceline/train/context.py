@@ -1,11 +1,11 @@
 """What an engine gets to run a task: the job, the workload, the data, the recorder and the rendezvous."""
 
 import threading
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
-from paceline.data.batches import Examples
+from paceline.data.batches import Examples, Share
 from paceline.data.dataset import PreparedData
 from paceline.files.reference import FileRef
 from paceline.files.store import FileStore
@@ -77,12 +77,39 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of training before this task started."""
     tune_threads: bool = False
     """Whether the task may use fewer threads if it computes faster with them."""
+    init: str | None = None
+    activation: str | None = None
+    shard: Literal["global", "worker"] = "global"
+    shuffle_buffer: int | None = None
+    steps_per_epoch: int | None = None
+    """These as in the spec; see `Share` for the last three."""
+    eval_by: str = "chief"
+    histograms: bool = False
+    """Whether the chief writes histograms of the parameters at each evaluation."""
     reassignable: bool = False
     """Whether this process may get a new job when its servers are lost, instead of being replaced."""
 
     @property
     def is_chief(self) -> bool:
         return self.role == WORKER and self.index == 0
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether this worker evaluates the model during training."""
+        return self.is_chief or (self.role == WORKER and self.eval_by == "workers" and self.eval_every is not None)
+
+    @property
+    def share(self) -> Share:
+        """Which training examples this worker takes."""
+        return Share(
+            batch=self.batch,
+            workers=self.workers,
+            index=self.index,
+            seed=self.seed,
+            shard=self.shard,
+            shuffle_buffer=self.shuffle_buffer,
+            steps_per_epoch=self.steps_per_epoch,
+        )
 
 
 class Outcome(msgspec.Struct, kw_only=True):

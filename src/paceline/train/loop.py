@@ -5,7 +5,7 @@ from copy import copy
 
 from safetensors.numpy import save
 
-from paceline.data.batches import Batch, Share
+from paceline.data.batches import Batch
 from paceline.recording.layout import RecordKind
 from paceline.recording.recorder import clock_ns
 from paceline.spec.stop import Improvement, StopRule, first_met_rule, limiting_rule
@@ -13,8 +13,9 @@ from paceline.train.checkpoint import encode, file_name
 from paceline.train.checkpoint_schedule import CheckpointSchedule
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.dropout import Masks
-from paceline.train.evaluation import Evaluation
+from paceline.train.evaluator import Evaluator
 from paceline.train.flops_probe import operations_per_cpu_s
+from paceline.train.histograms import attach_histograms
 from paceline.train.strategy import (
     CountsExchange,
     HasServers,
@@ -22,7 +23,6 @@ from paceline.train.strategy import (
     SnapshotsState,
     Step,
     WorkerStrategy,
-    evaluate,
 )
 from paceline.train.user_model import UserModel
 
@@ -31,6 +31,7 @@ def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
     """Make steps until the run is over. The chief also evaluates, decides when to stop, and stores the parameters."""
     job = context.job
     chief = Chief(context, strategy) if job.is_chief else None
+    evaluator = Evaluator(context, strategy) if job.evaluates and not chief else None
     if chief and isinstance(context.model, UserModel):
         context.model.check_outputs()
     batches = BatchSource(context)
@@ -40,12 +41,12 @@ def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
     outcome = Outcome(started_ns=clock_ns(), operations_per_cpu_s=flops)
     updates = strategy.start()
     if updates is not None:
-        if chief:
-            chief.begin(updates)
+        if observer := chief or evaluator:
+            observer.begin(updates)
         first = updates if job.synchronous else job.first_step
         before = copy(strategy.exchanged) if isinstance(strategy, CountsExchange) else None
         try:
-            _steps(context, strategy, batches, chief, outcome, first)
+            _steps(context, strategy, batches, chief or evaluator, outcome, first)
         finally:
             context.recorder.drop_step()
         if before is not None and isinstance(strategy, CountsExchange):
@@ -67,7 +68,7 @@ class BatchSource:
 
     def __init__(self, context: TaskContext) -> None:
         job, model = context.job, context.model
-        share = Share(batch=job.batch, workers=job.workers, index=job.index, seed=job.seed)
+        share = job.share
         self._stream = context.data.stream(share)
         self._masks = Masks(model, share) if model.mask_sizes else None
         self._next_batch: tuple[int, Batch] | None = None
@@ -93,7 +94,7 @@ def _steps(
     context: TaskContext,
     strategy: WorkerStrategy,
     batches: BatchSource,
-    chief: "Chief | None",
+    observer: "Chief | Evaluator | None",
     outcome: Outcome,
     first: int,
 ) -> None:
@@ -123,7 +124,7 @@ def _steps(
         # With backup workers, one that was left behind continues with the batch of the next update.
         record.step = number = step.update if context.job.backup else number + 1
         outcome.updates, outcome.ended_ns = step.update, end_ns
-        chief_wants_stop = chief.wants_to_stop(step, outcome) if chief else False
+        chief_wants_stop = observer.wants_to_stop(step, outcome) if observer else False
         # All workers of a synchronous run know the update limit, so it needs no communication.
         if (
             (limit is not None and step.update >= limit)
@@ -138,27 +139,22 @@ class Chief:
 
     def __init__(self, context: TaskContext, strategy: WorkerStrategy) -> None:
         self._context, self._strategy = context, strategy
-        self._test_batches = _limit_examples(context.data.test(), context.job.eval_examples)
-        self._every = context.job.eval_every
-        self._next = 0
+        self._evaluator = Evaluator(context, strategy)
         self._checkpoints = CheckpointSchedule(context.job.checkpoint_every)
-        self._last: tuple[int, Evaluation] | None = None
         self._improvement = Improvement()
 
     def begin(self, updates: int) -> None:
         """Called before the first step."""
-        if self._every:
-            self._next = (updates // self._every + 1) * self._every
+        self._evaluator.begin(updates)
         self._checkpoints.written(updates, self._context.job.trained_s)
         self._announce_checkpoint(updates, self._context.job.trained_s)
 
     def wants_to_stop(self, step: Step, outcome: Outcome) -> bool:
         """Evaluate and checkpoint if due; whether a stop rule is met, the loss diverged, or the user halted the run."""
         job = self._context.job
-        evaluation = None
-        if self._every and self._test_batches and step.update >= self._next:
-            evaluation = self._evaluate(step.update, final=False)
-            self._next = (step.update // self._every + 1) * self._every
+        evaluation = self._evaluator.evaluate_if_due(step.update)
+        if evaluation and job.histograms and self._context.model.parameters:
+            attach_histograms(self._context.rendezvous, self._strategy.parameters(), step.update)
         now = clock_ns()
         seconds = job.trained_s + (now - outcome.started_ns) / 1e9
         checkpointed = self._checkpoint_if_due(step.update, seconds)
@@ -180,8 +176,7 @@ class Chief:
     def finish(self, outcome: Outcome) -> None:
         """Final evaluation and parameters, after the last update of every worker."""
         job = self._context.job
-        if self._test_batches:
-            evaluation = self._evaluate(outcome.updates, final=True)
+        if evaluation := self._evaluator.evaluate_at_end(outcome.updates):
             outcome.loss, outcome.accuracy, outcome.auc = evaluation.loss, evaluation.accuracy, evaluation.auc
             outcome.diverged = outcome.diverged or not math.isfinite(evaluation.loss)
         limit = limiting_rule(job.stop, job.updates_per_epoch)
@@ -216,33 +211,9 @@ class Chief:
             state = self._strategy.state(update)
             self._context.rendezvous.attach("checkpoint", file_name(state.update), encode(state))
 
-    def _evaluate(self, update: int, *, final: bool) -> Evaluation:
-        start = clock_ns()
-        if self._last and self._last[0] == update and self._context.job.synchronous:
-            evaluation = self._last[1]
-        else:
-            with self._context.recorder.busy(RecordKind.EVAL):
-                evaluation = evaluate(self._strategy, self._context.model.loss, self._test_batches)
-        self._last = (update, evaluation)
-        accuracy = math.nan if evaluation.accuracy is None else evaluation.accuracy
-        self._context.recorder.evaluation(start, update, evaluation.loss, accuracy, final=final)
-        return evaluation
-
     def _set_reached(self, rule: StopRule, outcome: Outcome, now_ns: int, update: int) -> None:
         outcome.reached, outcome.reached_ns, outcome.reached_update = str(rule), now_ns, update
 
 
 def _copy(batch: Batch) -> Batch:
     return Batch(tuple(array.copy() for array in batch.inputs), batch.target.copy())
-
-
-def _limit_examples(batches: list[Batch], examples: int | None) -> list[Batch]:
-    """The first `examples` examples of a test set; all if None."""
-    if examples is None:
-        return batches
-    selected, remaining = [], examples
-    for batch in batches:
-        if remaining > 0:
-            selected.append(Batch(tuple(array[:remaining] for array in batch.inputs), batch.target[:remaining]))
-            remaining -= len(selected[-1].target)
-    return selected

@@ -4,7 +4,7 @@ from functools import cached_property
 
 import numpy as np
 
-from paceline.data.batches import Array, Batch, Share
+from paceline.data.batches import Array, Batch
 from paceline.errors import RunError
 from paceline.train.context import TaskContext
 from paceline.workloads.model import Feed, Loss, blank
@@ -63,9 +63,7 @@ class UserModel:
     @cached_property
     def example(self) -> Batch:
         """The first batch of the task, for its shapes and for `check_outputs`."""
-        job = self._context.job
-        share = Share(batch=job.batch, workers=job.workers, index=job.index, seed=job.seed)
-        return self._context.data.stream(share).at(0)
+        return self._context.data.stream(self._context.job.share).at(0)
 
     def blank(self, batch: int) -> Batch:
         return blank(self, batch)

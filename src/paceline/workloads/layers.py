@@ -43,6 +43,10 @@ class Sigmoid(msgspec.Struct, frozen=True, tag=True):
     pass
 
 
+class Tanh(msgspec.Struct, frozen=True, tag=True):
+    pass
+
+
 class Flatten(msgspec.Struct, frozen=True, tag=True):
     """Turns an image into a row of values: channel by channel, and within each channel row by row."""
 
@@ -81,7 +85,7 @@ class SparseLinear(msgspec.Struct, frozen=True, tag=True):
 
 
 Layer = (
-    Dense | Conv | MaxPool | AveragePool | Relu | Sigmoid | Flatten | Dropout | SpatialTransformer | SparseLinear
+    Dense | Conv | MaxPool | AveragePool | Relu | Sigmoid | Tanh | Flatten | Dropout | SpatialTransformer | SparseLinear
 )  # fmt: skip
 IDENTITY_MAP = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 """The affine map, as the rows of a 2 x 3 matrix, that leaves an image unchanged."""
@@ -141,11 +145,28 @@ def parameters_of(layers: Sequence[Layer], shape: Shape, prefix: str = "") -> It
                 yield from parameters_of(localisation, before, f"{name}.")
                 (width,) = shapes_along(localisation, before)[-1]
                 # At first the map is the identity for every image.
-                yield ParameterShape(f"{name}.map.weight", (width, 6))
-                yield ParameterShape(f"{name}.map.bias", (6,), values=IDENTITY_MAP)
+                yield ParameterShape(f"{name}.map.weight", (width, 6), fixed=True)
+                yield ParameterShape(f"{name}.map.bias", (6,), values=IDENTITY_MAP, fixed=True)
             case SparseLinear(features=features):
                 yield ParameterShape(f"{name}.weight", (features,))
                 yield ParameterShape(f"{name}.bias", (1,))
+
+
+def has_activation(layers: Sequence[Layer]) -> bool:
+    return any(isinstance(layer, Relu | Sigmoid | Tanh | SpatialTransformer) for layer in layers)
+
+
+def with_activation(layers: Sequence[Layer], name: str) -> tuple[Layer, ...]:
+    """The layers with another activation after the hidden layers: relu, tanh or sigmoid."""
+    activations: dict[str, Layer] = {"relu": Relu(), "tanh": Tanh(), "sigmoid": Sigmoid()}
+    activation = activations[name]
+
+    def changed(layer: Layer) -> Layer:
+        if isinstance(layer, SpatialTransformer):
+            return SpatialTransformer(with_activation(layer.localisation, name), layer.size)
+        return activation if isinstance(layer, Relu | Sigmoid | Tanh) else layer
+
+    return tuple(map(changed, layers))
 
 
 def _bound(fan_in: int, fan_out: int, before_relu: bool) -> float:

@@ -6,9 +6,11 @@ from typing import Literal, Protocol, get_args
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from paceline.data.batches import Batch
-from paceline.workloads.layers import Dropout, Layer, Shape, SparseLinear, parameters_of, shapes_along
+from paceline.spec.training import Initialisation
+from paceline.workloads.layers import Dropout, Layer, Shape, SparseLinear, parameters_of, shapes_along, with_activation
 from paceline.workloads.parameters import Parameters, ParameterShape, Vector, initial_values, views
 
 Loss = Literal["softmax", "logistic", "reconstruction", "squared"]
@@ -82,6 +84,8 @@ class Model(msgspec.Struct, frozen=True, dict=True):
     """The shape of one example: (width,), or (height, width, channels)."""
     layers: tuple[Layer, ...]
     loss: Loss = "softmax"
+    init: Initialisation | None = None
+    """The distribution of the initial weights and biases; None: as the layers say."""
 
     def __post_init__(self) -> None:
         if self.loss not in get_args(Loss):
@@ -130,7 +134,11 @@ class Model(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def parameters(self) -> tuple[ParameterShape, ...]:
-        return tuple(parameters_of(self.layers, self.inputs))
+        parameters = parameters_of(self.layers, self.inputs)
+        return tuple(
+            parameter if parameter.fixed or not self.init else replace(parameter, init=self.init)
+            for parameter in parameters
+        )
 
     @cached_property
     def size(self) -> int:
@@ -141,6 +149,11 @@ class Model(msgspec.Struct, frozen=True, dict=True):
 
     def blank(self, batch: int) -> Batch:
         return blank(self, batch)
+
+    def changed(self, *, init: str | None, activation: str | None) -> "Model":
+        """The model with the initial weights and the activation that the user chose; None leaves the model's own."""
+        layers = with_activation(self.layers, activation) if activation else self.layers
+        return replace(self, layers=layers, init=Initialisation.parse(init) if init else self.init)
 
 
 def initial_parameters(model: AnyModel, seed: int) -> Parameters:

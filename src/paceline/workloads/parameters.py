@@ -8,6 +8,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from paceline.spec.training import Initialisation
+
 Vector = NDArray[np.float32]
 Parameters = dict[str, Vector]
 """Parameter name -> values."""
@@ -23,6 +25,10 @@ class ParameterShape(msgspec.Struct, frozen=True):
     """Initial values are uniform between -bound and bound; 0 if bound is 0."""
     values: tuple[float, ...] = ()
     """Fixed initial values, if they are not drawn at random."""
+    fixed: bool = False
+    """Whether the initial values are part of the layer, so that the user cannot choose others."""
+    init: Initialisation | None = None
+    """The distribution of the initial values, if the user chose one; it takes the place of `bound`."""
 
     @property
     def size(self) -> int:
@@ -71,11 +77,21 @@ def _fill(out: Vector, parameter: ParameterShape, low: int, seed: list[int]) -> 
     """Write the initial values of a parameter to `out`, starting with value number `low`."""
     if parameter.values:
         out[:] = parameter.values[low : low + out.size]
-    elif parameter.bound:
+    elif parameter.init or parameter.bound:
         for block in range(low // _BLOCK, (low + out.size - 1) // _BLOCK + 1):
             start, stop = block * _BLOCK, min((block + 1) * _BLOCK, parameter.size)
-            drawn = np.random.default_rng([*seed, block]).random(stop - start, np.float32)
-            drawn -= np.float32(0.5)
-            drawn *= np.float32(2 * parameter.bound)
+            drawn = _draw(parameter, stop - start, np.random.default_rng([*seed, block]))
             first, last = max(start, low), min(stop, low + out.size)
             out[first - low : last - low] = drawn[first - start : last - start]
+
+
+def _draw(parameter: ParameterShape, count: int, random: np.random.Generator) -> Vector:
+    init = parameter.init or Initialisation("uniform", -parameter.bound, parameter.bound)
+    if init.kind == "normal":
+        return random.standard_normal(count, np.float32) * np.float32(init.deviation)
+    drawn = random.random(count, np.float32)
+    drawn -= np.float32(0.5)
+    drawn *= np.float32(init.high - init.low)
+    if init.high + init.low:
+        drawn += np.float32((init.high + init.low) / 2)
+    return drawn

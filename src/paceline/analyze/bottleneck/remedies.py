@@ -21,7 +21,8 @@ _FLAGS = (
     "latency", "cpus", "trusted_network",
 )  # fmt: skip
 """Options that have a flag of their own on the command line; the others are given with --set."""
-_SETTINGS = ("lr", "momentum", "threads", "transport", "eval_examples", "trace_every", "lr_scale")
+_TRAINING = ("init", "activation", "steps_per_epoch", "shard", "shuffle", "eval_by", "histograms")
+_SETTINGS = ("lr", "momentum", "threads", "transport", "eval_examples", "trace_every", "lr_scale", *_TRAINING)
 _FACTOR = 4
 """Factor for a larger batch, link rate or CPU limit: large enough that its effect exceeds the noise."""
 _NUMBER = re.compile(r"\d+(\.\d+)?")

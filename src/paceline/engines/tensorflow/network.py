@@ -17,6 +17,7 @@ from paceline.workloads.layers import (
     Sigmoid,
     SparseLinear,
     SpatialTransformer,
+    Tanh,
 )
 from paceline.workloads.model import AnyModel, Feed, Model
 
@@ -88,6 +89,8 @@ def _apply(layers: Sequence[Layer], x: Tensor, values: Iterator[Tensor], extra_i
                 x = tf.nn.relu(x)
             case Sigmoid():
                 x = tf.sigmoid(x)
+            case Tanh():
+                x = tf.tanh(x)
             case Flatten():
                 # Flatten channels first, as the weights of the next layer expect in every engine.
                 if len(x.shape) == 4:

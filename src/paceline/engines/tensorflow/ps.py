@@ -61,8 +61,9 @@ class ParameterServerWorker:
         self._session = Session(server.target, self._graph, job.threads, job.index)
         self._run = self._session.make_callable(self._fetches, [*self._inputs, self._target])
         self._set_up(InitialState(context))
-        if job.is_chief:
+        if job.evaluates:
             self._predictor = LocalPredictor(self._model, job.threads)
+        if job.is_chief:
             context.rendezvous.attach("tensorboard", "events.out.tfevents.graph", graph_event(self._graph))
 
     # ---- implemented by the subclasses ----

@@ -21,6 +21,7 @@ from paceline.workloads.layers import (
     Sigmoid,
     SparseLinear,
     SpatialTransformer,
+    Tanh,
 )
 from paceline.workloads.model import Loss, Model
 
@@ -76,6 +77,8 @@ def _apply(
                 x = functional.relu(x)
             case Sigmoid():
                 x = torch.sigmoid(x)
+            case Tanh():
+                x = torch.tanh(x)
             case Flatten():
                 x = x.flatten(1)
             case Dropout(rate):
