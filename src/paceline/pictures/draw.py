@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ SUFFIXES = ("png", "svg")
 _PANEL_INCHES = (4.6, 2.7)
 _DOTS_PER_INCH = 90
 _DASHES = {"solid": "-", "dashed": "--", "dotted": ":"}
+_COLOURS = 64
+"""Colours in the palette of a PNG file."""
 _LEGEND_ROWS = 12
 """More names than this get a second column."""
 
@@ -27,7 +30,7 @@ def write_figures(figures: Sequence[Figure], directory: Path, prefix: str, suffi
             target = directory / f"{prefix}-{figure.name}.{suffix}"
             try:
                 directory.mkdir(parents=True, exist_ok=True)
-                drawn.savefig(target, dpi=_DOTS_PER_INCH, metadata=_metadata(suffix))
+                _save(drawn, target, suffix)
             except OSError as error:
                 raise StoreError(f"cannot write {target}: {error.strerror}; choose another directory") from None
             written.append(target)
@@ -51,9 +54,17 @@ def _matplotlib() -> Any:
     return MatplotlibFigure
 
 
-def _metadata(suffix: str) -> dict[str, Any]:
-    """Without the date, so that the same data gives the same file."""
-    return {"Date": None} if suffix == "svg" else {"Software": None}
+def _save(drawn: Any, target: Path, suffix: str) -> None:
+    """Write the file, without a date, so that the same data gives the same file."""
+    if suffix == "svg":
+        drawn.savefig(target, metadata={"Date": None})
+        return
+    from PIL import Image
+
+    buffer = BytesIO()
+    drawn.savefig(buffer, dpi=_DOTS_PER_INCH)
+    # A palette makes files of lines and bars several times smaller.
+    Image.open(buffer).convert("RGB").quantize(_COLOURS).save(target, optimize=True)
 
 
 def _draw(make: Any, figure: Figure) -> Any:

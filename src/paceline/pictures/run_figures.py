@@ -15,6 +15,7 @@ from paceline.analyze.repeats import Group, group_names, group_repeats
 from paceline.analyze.timeline import downsampled, host_rates
 from paceline.analyze.training import training_start_s
 from paceline.pictures.figure import Bars, Figure, Line, Panel
+from paceline.present.thresholds import SMALLEST_TRAFFIC_MB_S
 from paceline.store.result import Result
 from paceline.store.run import StoredRun
 
@@ -73,7 +74,7 @@ def hosts_figure(runs: Sequence[NamedRun], *, log_network: bool = False) -> Figu
         lines = [line for number, one in enumerate(tables) for line in _host_lines(*one, column, number, len(runs))]
         log = log_network and title.startswith("network")
         marks = _epoch_ends(runs[0]) if len(runs) == 1 else ()
-        if any(max(line.y, default=0.0) > 0 for line in lines):
+        if any(max(line.y, default=0.0) >= SMALLEST_TRAFFIC_MB_S for line in lines):
             panels.append(Panel(title=title, x_label="training time (s)", lines=lines, log_y=log, marks=marks))
     return Figure(name="hosts", title="Hosts over time", panels=panels) if panels else None
 
@@ -159,7 +160,7 @@ def _curve(run: NamedRun, curve: pl.DataFrame, column: str, by: str, number: int
         "global step": pl.col("update"),
         "training time (s)": pl.col("seconds"),
     }
-    tasks = curve["task"].unique(maintain_order=True).to_list()
+    tasks = curve["task"].unique().sort().to_list()
     lines = []
     for place, task in enumerate(tasks):
         scale = 100 if column == "accuracy" else 1
@@ -193,13 +194,24 @@ def _rate(run: NamedRun, number: int) -> Line | None:
 
 
 def _epoch_ends(run: NamedRun, *, by_update: bool = False) -> tuple[float, ...]:
-    """When each epoch of a run ended: in seconds, or in updates."""
-    result, examples = run.result, examples_per_epoch(run.stored)
-    epochs = result.examples // examples if examples else 0
-    if examples is None or not 1 <= epochs <= _MOST_EPOCHS:
+    """When each epoch of a run ended: in seconds of training, or in updates."""
+    examples, per_update = examples_per_epoch(run.stored), run.result.examples_per_update
+    if not examples or not per_update:
         return ()
-    whole = result.updates if by_update else result.train_s
-    return tuple(whole * examples / result.examples * number for number in range(1, epochs + 1))
+    ends = [number * examples / per_update for number in range(1, int(run.result.updates * per_update / examples) + 1)]
+    if not 1 <= len(ends) <= _MOST_EPOCHS:
+        return ()
+    return tuple(ends) if by_update else _times_of_updates(run, ends)
+
+
+def _times_of_updates(run: NamedRun, updates: Sequence[float]) -> tuple[float, ...]:
+    """The seconds of training after which each of these updates was made; after a restart, when it was made again."""
+    is_step = (pl.col("kind") == "step") & ~pl.col("undone")
+    columns = run.stored.scan_steps().filter(is_step).select("update", end=pl.col("t_s") + pl.col("duration_s"))
+    steps = run.stored.collect(columns).sort("update")
+    places = np.searchsorted(steps["update"].to_numpy(), updates)
+    ends = steps["end"].to_numpy()
+    return tuple(float(ends[place]) - training_start_s(run.stored) for place in places if place < len(ends))
 
 
 def _group_bars(name: str, batches: Sequence[int], by_batch: Mapping[int, Group], read: Any, number: int) -> Bars:

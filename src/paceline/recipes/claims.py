@@ -78,7 +78,7 @@ def _check(
     if column.field in untested:
         return CheckedClaim(says=claim.says, outcome="not tested", why=untested[column.field])
     compared = [(own[number], other[number]) for own, other in _pairs(claim, rows)]
-    ratios = [ratio for own, other in compared if (ratio := _ratio(own, other, claim.times))]
+    ratios = [ratio for own, other in compared if (ratio := ratio_of_medians(own, other))]
     if not ratios:
         return CheckedClaim(says=claim.says, outcome="not tested", why="there are no values to compare")
     outcomes = [_outcome(claim, ratio) for ratio in ratios]
@@ -100,18 +100,15 @@ def _pairs(
             yield from ((row, other) for other_keys, other in rows if other_keys == {**keys, **claim.than})
 
 
-def _ratio(values: Values, others: Values, times: float) -> Ratio | None:
-    """Ours over the claimed multiple of the other: 1 if the claim is exactly right."""
-    return ratio_of_medians(values, [value * times for value in others])
-
-
-def _outcome(claim: Claim, ratio: Ratio) -> Outcome:
-    if ratio.low is None or ratio.high is None:
+def _outcome(claim: Claim, measured: Ratio) -> Outcome:
+    if measured.low is None or measured.high is None:
         return "cannot tell here"
+    # 1 if the claim is exactly right.
+    ratio = Ratio(measured.value / claim.times, measured.low / claim.times, measured.high / claim.times)
     if claim.is_ == "same":
         if ratio.within(claim.within):
             return "holds"
-        outside = ratio.low > 1 + claim.within or ratio.high < 1 / (1 + claim.within)
+        outside = measured.low > claim.times * (1 + claim.within) or measured.high < claim.times / (1 + claim.within)
         return "does not hold" if outside else "cannot tell here"
     stated = ratio if claim.is_ == "more" else ratio.inverse()
     if stated.low is not None and stated.low > 1 and stated.value > 1 + claim.beyond:

@@ -131,7 +131,7 @@ def _evaluations(result: Result, stored: StoredRun) -> Iterator[Observation]:
     start = float(steps.filter(pl.col("kind") == "step")["t_s"].min() or 0.0)  # type: ignore[arg-type]
     per_epoch = examples_per_epoch(stored) or result.examples
     workers = len(result.workers) if result.synchronous else 1
-    evaluations = steps.filter(pl.col("kind") == "eval").sort("t_s")
+    evaluations = steps.filter(pl.col("kind") == "eval").sort("task", "t_s")
     rows = evaluations.unique(["task", "update"], keep="first", maintain_order=True)
     for row in rows.iter_rows(named=True):
         yield {
