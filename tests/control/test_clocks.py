@@ -31,14 +31,18 @@ class FakeWriter:
 
     def __init__(self) -> None:
         self.entries: list[ClockOffset] = []
+        self.events: list[dict[str, Any]] = []
+
+    def event(self, _name: str, **fields: Any) -> None:
+        self.events.append(fields)
 
     def add(self, entry: ClockOffset) -> None:
         self.entries.append(entry)
 
 
-def clocks(*measured: Clock | None) -> tuple[HostClocks, FakeWriter]:
+def clocks(*measured: Clock | None, one_clock: bool = False) -> tuple[HostClocks, FakeWriter]:
     writer = FakeWriter()
-    made: Any = HostClocks(FakeCluster(*measured), writer)  # type: ignore[arg-type]
+    made: Any = HostClocks(FakeCluster(*measured), writer, one_clock=one_clock)  # type: ignore[arg-type]
     return made, writer
 
 
@@ -48,7 +52,7 @@ def test_offset_of_a_ping_is_exact_if_both_ways_take_the_same_time() -> None:
 
 
 def test_every_measurement_is_stored_but_an_imprecise_one_is_ignored() -> None:
-    first, drifted, noisy = Clock(0, 100, 0), Clock(5_000, 150, 30 * SECOND), Clock(90_000, 100_000, 60 * SECOND)
+    first, drifted, noisy = Clock(0, 100, 0), Clock(5_000, 150, 30 * SECOND), Clock(90_000, 10**7, 60 * SECOND)
     host_clocks, writer = clocks(first, drifted, noisy, None)
     host_clocks.measure("h1")
     host_clocks.measure_again(10.0)
@@ -81,3 +85,26 @@ def test_times_of_a_drifting_clock_are_interpolated_in_the_tables() -> None:
     table = sample_rows("h1", samples, measured)
     expected = [0, 250.0125, 750.0375, 1_000.05, 1_100.05]
     np.testing.assert_allclose(table["t_s"].to_numpy(), expected, atol=1e-6)
+
+
+def test_a_measurement_counts_if_the_clock_may_have_drifted_by_more_than_its_uncertainty() -> None:
+    # In 30 s a clock may drift by 1.5 ms, so an uncertainty of 1 ms is an improvement.
+    host_clocks, writer = clocks(Clock(0, 100, 0), Clock(200_000, 1_000_000, 30 * SECOND))
+    host_clocks.measure("h1")
+    host_clocks.measure_now()
+    assert len(writer.entries) == 2
+    assert writer.events == [{"host": "h1", "clock_uncertainty_ns": 1_000_000, "jumped": False}]
+
+
+def test_a_clock_that_jumped_is_as_uncertain_as_the_jump() -> None:
+    host_clocks, writer = clocks(Clock(0, 100, 0), Clock(-3 * SECOND, 100, 30 * SECOND))
+    host_clocks.measure("h1")
+    host_clocks.measure_now()
+    assert writer.events == [{"host": "h1", "clock_uncertainty_ns": 3 * SECOND, "jumped": True}]
+
+
+def test_hosts_on_the_controllers_machine_have_its_clock() -> None:
+    host_clocks, writer = clocks(Clock(7_000, 9_000, 5 * SECOND, 18_000), one_clock=True)
+    assert host_clocks.measure("h1") == Clock(0, 0, 5 * SECOND, 18_000)
+    host_clocks.measure_now()
+    assert [(entry.offset_ns, entry.uncertainty_ns) for entry in writer.entries] == [(-100 * SECOND, 0)]

@@ -1,7 +1,8 @@
 """Stored runs without a training: made through the real store, from records and samples of a given shape."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -40,9 +41,14 @@ def store_run(
     data: str = "made up",
     pace: float = 1.0,
     sample_hz: float = 10.0,
+    late_ns: Mapping[str, int] = MappingProxyType({}),
+    clock_uncertainty_ns: int = 0,
     **fields: Any,
 ) -> RunPaths:
-    """A finished run of `steps` steps a worker; with no `end` one whose controller was killed."""
+    """A finished run of `steps` steps a worker; with no `end` one whose controller was killed.
+
+    All workers begin each phase at the same time, but those of the hosts in `late_ns` that much later.
+    """
     fields = {"workload": "logreg", "strategy": "ps-async", "layout": "pw w", "stop": ["steps=1000"], **fields}
     (plan,) = pipeline.plan(experiment(fields))
     writer = RunWriter(runs, name, plan)
@@ -51,8 +57,11 @@ def store_run(
     writer.write_header(msgspec.structs.replace(header, key="key", started_at="2026-01-02T03:04:05+00:00"))
     hosts = dict.fromkeys(place.host for place in plan.places)
     for host in hosts:
-        writer.event("joined", t_s=0.1, host=host, cores=4, memory_bytes=8_000_000_000, network="host")
-        writer.add(ClockOffset(host, 0, 0))
+        writer.event(
+            "joined", t_s=0.1, host=host, cores=4, memory_bytes=8_000_000_000, network="host",
+            clock_uncertainty_ns=clock_uncertainty_ns,
+        )  # fmt: skip
+        writer.add(ClockOffset(host, late_ns.get(host, 0), clock_uncertainty_ns))
     writer.event("go", t_s=START_S)
     length = STEP_S / pace
     for index, place in enumerate(plan.workers):

@@ -2,6 +2,7 @@
 
 import polars as pl
 
+from paceline.analyze.clocks import EXACT, Uncertainty, is_last
 from paceline.analyze.phases import LastSteps, rows_of_complete_steps
 
 _PHASES_BEFORE_BARRIER = ("data", "pull", "compute", "push")
@@ -9,11 +10,16 @@ CRITICAL_SCHEMA = {"step": pl.UInt32, "task": pl.String, "late_s": pl.Float64, "
 
 
 def critical_path(
-    steps: pl.DataFrame, *, barrier_phase: str, workers: int | None = None, last_steps: LastSteps | None = None
+    steps: pl.DataFrame,
+    *,
+    barrier_phase: str,
+    workers: int | None = None,
+    last_steps: LastSteps | None = None,
+    uncertainty: Uncertainty = EXACT,
 ) -> pl.DataFrame:
     """One row per step: the worker that arrived last at the barrier, its delay against the median of the other workers,
-    and the phase in which it took longest compared with them. Steps that some workers did not make are left out. Empty
-    if phases are not recorded for each step.
+    and the phase in which it took longest compared with them. Steps that some workers did not make are left out, and
+    those in which the clocks of the hosts cannot say who was last. Empty if phases are not recorded for each step.
 
     A worker arrives at the barrier when its `barrier_phase` begins. If `steps` is a part of a table, `workers` (the
     number of workers that ever wait at the barrier) and `last_steps` are those of the whole table.
@@ -24,11 +30,8 @@ def critical_path(
     complete = arrivals.filter(pl.len().over("step") == workers) if workers > 1 else arrivals.clear()
     if not len(complete):
         return pl.DataFrame(schema=CRITICAL_SCHEMA)
-    ranked = complete.with_columns(
-        latest=pl.col("arrived_s").max().over("step"),
-        median_of_others=_median_of_others("arrived_s", workers),
-    )
-    last = ranked.filter(pl.col("arrived_s") == pl.col("latest")).unique("step", keep="first")
+    ranked = complete.with_columns(median_of_others=_median_of_others("arrived_s", workers))
+    last = ranked.filter(is_last(pl.col("arrived_s"), uncertainty)).unique("step", keep="first")
     excess = _slowest_phases(untraced, workers, barrier_phase)
     joined = last.join(excess, on=["step", "task"], how="left").sort("step")
     late = (pl.col("arrived_s") - pl.col("median_of_others")).alias("late_s")
@@ -38,7 +41,7 @@ def critical_path(
 def _arrivals(steps: pl.DataFrame, kind: str) -> pl.DataFrame:
     waits = steps.filter(pl.col("kind") == kind)
     # A worker may wait more than once in a step: the first wait is the barrier.
-    return waits.group_by("step", "task").agg(arrived_s=pl.col("t_s").min())
+    return waits.group_by("step", "task").agg(pl.col("host").first(), arrived_s=pl.col("t_s").min())
 
 
 def _slowest_phases(steps: pl.DataFrame, workers: int, barrier_phase: str) -> pl.DataFrame:

@@ -9,6 +9,7 @@ from collections import Counter
 
 import polars as pl
 
+from paceline.analyze.clocks import EXACT, Uncertainty, waited_s
 from paceline.recording.layout import PHASE_NAMES, TIMED_NAMES
 from paceline.store.result import Staleness
 
@@ -21,12 +22,15 @@ class PhaseSums:
     """Adds up the seconds per worker and phase over the parts of a table of steps (`StoredRun.step_parts`).
 
     `mixed_phase`: the phase of the strategy whose recorded time contains both waiting and transfer, e.g. `push` of an
-    all-reduce. It ends for all workers at the same time, so the time until the last worker began it counts as `wait`.
+    all-reduce. It ends for all workers at the same time, so the time until the last worker began it counts as `wait`,
+    unless it is shorter than the uncertainty of the clocks.
     """
 
-    def __init__(self, *, mixed_phase: str | None, last_steps: LastSteps | None = None) -> None:
+    def __init__(
+        self, *, mixed_phase: str | None, last_steps: LastSteps | None = None, uncertainty: Uncertainty = EXACT
+    ) -> None:
         """`last_steps` are those of the whole table; None if there is only one part."""
-        self._mixed_phase, self._last_steps = mixed_phase, last_steps
+        self._mixed_phase, self._last_steps, self._uncertainty = mixed_phase, last_steps, uncertainty
         self._spent: Counter[tuple[str, str]] = Counter()
         self._fused: Counter[str] = Counter()
         self._traced: Counter[tuple[str, str]] = Counter()
@@ -37,7 +41,7 @@ class PhaseSums:
         untraced, seconds = steps.filter(~pl.col("traced")), pl.col("duration_s").sum()
         spent = untraced.filter(pl.col("kind").is_in(PHASE_NAMES))
         if self._mixed_phase:
-            spent = _split_wait_from(self._mixed_phase, spent)
+            spent = split_wait_from(self._mixed_phase, spent, self._uncertainty)
         for task, kind, sum_s in spent.group_by("task", "kind").agg(seconds).iter_rows():
             self._spent[task, kind] += sum_s
         for task, sum_s in untraced.filter(pl.col("kind") == "fused").group_by("task").agg(seconds).iter_rows():
@@ -71,9 +75,11 @@ class PhaseSums:
         return {kind: sum_s / (total or 1.0) for kind, sum_s in times.items()} or {"fused": 1.0}
 
 
-def phases_by_worker(steps: pl.DataFrame, *, mixed_phase: str | None) -> dict[str, dict[str, float]]:
+def phases_by_worker(
+    steps: pl.DataFrame, *, mixed_phase: str | None, uncertainty: Uncertainty = EXACT
+) -> dict[str, dict[str, float]]:
     """Seconds per worker and phase of a whole table, see `PhaseSums`."""
-    sums = PhaseSums(mixed_phase=mixed_phase)
+    sums = PhaseSums(mixed_phase=mixed_phase, uncertainty=uncertainty)
     sums.add(steps)
     return sums.by_worker()
 
@@ -95,14 +101,13 @@ def rows_of_complete_steps(steps: pl.DataFrame, last_steps: LastSteps | None = N
     return counted.filter(~pl.col("final")).drop("last")
 
 
-def _split_wait_from(phase: str, spent: pl.DataFrame) -> pl.DataFrame:
-    mixed = spent.filter(pl.col("kind") == phase).with_columns(
-        waited=(pl.col("t_s").max().over("step") - pl.col("t_s")).clip(0, None)
-    )
-    mixed = mixed.with_columns(waited=pl.min_horizontal("waited", "duration_s"))
-    transfer = mixed.with_columns(duration_s=pl.col("duration_s") - pl.col("waited")).drop("waited")
-    waited = mixed.with_columns(kind=pl.lit("wait"), duration_s=pl.col("waited")).drop("waited")
-    return pl.concat([spent.filter(pl.col("kind") != phase), transfer, waited])
+def split_wait_from(phase: str, spans: pl.DataFrame, uncertainty: Uncertainty) -> pl.DataFrame:
+    """The rows of phases, with each row of the mixed phase split into a wait and the transfer that follows it."""
+    is_mixed = pl.col("kind") == phase
+    mixed = spans.filter(is_mixed).with_columns(waited=pl.min_horizontal(waited_s(uncertainty), "duration_s"))
+    waits = mixed.with_columns(kind=pl.lit("wait"), duration_s=pl.col("waited"))
+    transfers = mixed.with_columns(pl.col("t_s") + pl.col("waited"), pl.col("duration_s") - pl.col("waited"))
+    return pl.concat([spans.filter(~is_mixed), transfers.drop("waited"), waits.drop("waited")])
 
 
 class StalenessCounts:

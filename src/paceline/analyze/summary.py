@@ -12,6 +12,7 @@ import polars as pl
 from paceline.analyze.bottleneck.collect_facts import collect_facts
 from paceline.analyze.bottleneck.judge import judge
 from paceline.analyze.bottleneck.remedies import configuration_of
+from paceline.analyze.clocks import clock_uncertainty
 from paceline.analyze.hosts import background_cores, host_results
 from paceline.analyze.machines import Machines, machines_of
 from paceline.analyze.recovery import recoveries
@@ -200,8 +201,10 @@ def _hosts(run: StoredRun, training: Training) -> list[HostResult]:
         tasks={host: tasks[host] for host in hosts},
         scopes=scopes,
     )
+    uncertainty = clock_uncertainty(run)
     for result in results:
         result.link = _link(run, result.host)
+        result.clock_uncertainty_us = round(uncertainty.get(result.host, 0.0) * 1e6, 1)
     return results
 
 

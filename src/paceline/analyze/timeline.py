@@ -7,6 +7,8 @@ import msgspec
 import numpy as np
 import polars as pl
 
+from paceline.analyze.clocks import EXACT, Uncertainty
+from paceline.analyze.phases import split_wait_from
 from paceline.recording.layout import TIMED_NAMES
 
 COUNTERS = {
@@ -120,21 +122,15 @@ def steps_per_second(steps: pl.DataFrame, *, start_s: float, bins: int) -> pl.Da
     )
 
 
-def phase_spans(steps: pl.DataFrame, *, mixed_phase: str | None) -> pl.DataFrame:
+def phase_spans(steps: pl.DataFrame, *, mixed_phase: str | None, uncertainty: Uncertainty = EXACT) -> pl.DataFrame:
     """The phases of every step with their start and duration: (task, kind, step, t_s, duration_s).
 
-    `mixed_phase` (of the strategy) ends for all workers at the same time, so it begins with a wait.
+    `mixed_phase` (of the strategy) ends for all workers at the same time, so it begins with a wait, unless the wait is
+    shorter than the uncertainty of the clocks.
     """
     spans = steps.filter(pl.col("kind").is_in(TIMED_NAMES))
-    spans = spans.select("task", "kind", "step", "t_s", "duration_s")
-    if mixed_phase is None:
-        return spans
-    mixed = spans.filter(pl.col("kind") == mixed_phase).with_columns(
-        waited=pl.min_horizontal(pl.col("t_s").max().over("step") - pl.col("t_s"), "duration_s")
-    )
-    waits = mixed.with_columns(kind=pl.lit("wait"), duration_s=pl.col("waited"))
-    moves = mixed.with_columns(t_s=pl.col("t_s") + pl.col("waited"), duration_s=pl.col("duration_s") - pl.col("waited"))
-    return pl.concat([spans.filter(pl.col("kind") != mixed_phase), *(part.drop("waited") for part in (waits, moves))])
+    spans = spans.select("task", "host", "kind", "step", "t_s", "duration_s")
+    return (split_wait_from(mixed_phase, spans, uncertainty) if mixed_phase else spans).drop("host")
 
 
 def phase_shares(spans: pl.DataFrame, *, bins: int) -> pl.DataFrame:

@@ -4,6 +4,7 @@ from collections import Counter
 
 import polars as pl
 
+from paceline.analyze.clocks import clock_uncertainty
 from paceline.analyze.evaluations import last_evaluations
 from paceline.analyze.phases import PhaseSums, StalenessCounts, last_steps_of
 from paceline.analyze.training import steps_before
@@ -17,7 +18,9 @@ class StepSums:
 
     def __init__(self, run: StoredRun) -> None:
         last_steps = run.collect(last_steps_of(run.scan_steps()))
-        phases = PhaseSums(mixed_phase=run.header.strategy.mixed_phase, last_steps=last_steps)
+        phases = PhaseSums(
+            mixed_phase=run.header.strategy.mixed_phase, last_steps=last_steps, uncertainty=clock_uncertainty(run)
+        )
         staleness = StalenessCounts()
         self.recorded: Counter[str] = Counter()
         """The number of steps that have a record and were not undone. A step with two records counts once."""

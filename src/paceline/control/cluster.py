@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from statistics import median
 
 import msgspec
 from msgspec.structs import replace
@@ -48,12 +49,14 @@ class Clock(msgspec.Struct, frozen=True):
     offset_ns: int
     uncertainty_ns: int
     host_ns: int
+    round_trip_ns: int = 0
+    """The median of all pings of the measurement, from the controller to the agent and back."""
 
     @classmethod
     def of_ping(cls, sent_ns: int, answered_ns: int, received_ns: int) -> "Clock":
         """The answer was sent at some moment between the two readings of the controller's clock."""
         half_round_trip_ns = (received_ns - sent_ns) // 2
-        return cls(sent_ns + half_round_trip_ns - answered_ns, half_round_trip_ns, answered_ns)
+        return cls(sent_ns + half_round_trip_ns - answered_ns, half_round_trip_ns, answered_ns, received_ns - sent_ns)
 
 
 class AgentConnection:
@@ -95,6 +98,7 @@ class AgentConnection:
     def measure_clock(self) -> Clock | None:
         """Clock offset by the ping with the shortest round trip; None if the agent answers no ping in time."""
         best: Clock | None = None
+        round_trips_ns: list[int] = []
         for sequence in range(_CLOCK_PINGS):
             sent_ns = time.monotonic_ns()
             self.send(Ping(sequence))
@@ -106,7 +110,8 @@ class AgentConnection:
                 return None
             pong, received_ns = answer
             best = _more_precise(best, Clock.of_ping(sent_ns, pong.t_ns, received_ns))
-        return best
+            round_trips_ns.append(received_ns - sent_ns)
+        return best and replace(best, round_trip_ns=int(median(round_trips_ns)))
 
     def kill(self) -> None:
         self._pipes.kill()

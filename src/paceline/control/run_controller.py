@@ -146,7 +146,7 @@ class RunController:
         self._hosts = {host.name: host for host in hosts}
         self._faults = FaultSchedule.of(plan, start.faults)
         self._task_hosts = {place.task: place.host for place in plan.places}
-        self._clocks = HostClocks(cluster, writer)
+        self._clocks = HostClocks(cluster, writer, one_clock=plan.shares_one_machine)
         self._files = FileSender(cluster)
         self._data_files = references(data.paths)
         self._code_files = tuple(reference(path, name) for name, path in code_files(plan.spec.workload))
@@ -177,6 +177,7 @@ class RunController:
             # Checked after each message: the final parameters, which arrive last, may not fit on the disk.
             if self._writer.write_error:
                 self._decide(events.StoreLost(self._writer.write_error))
+        self._clocks.measure_now()
         listener(self._ingest.state)
         return self._end
 
@@ -295,6 +296,7 @@ class RunController:
             free_disk_bytes=hello.free_disk_bytes,
             clock_offset_ns=clock.offset_ns,
             clock_uncertainty_ns=clock.uncertainty_ns,
+            agent_round_trip_ns=clock.round_trip_ns,
         )
         self._liveness.joined(host)
         self._supervisor.startup_s = self._liveness.first_step_s = startup_deadline_s(self._plan, self._cores)
@@ -351,7 +353,10 @@ class RunController:
             if task in order.disconnected:
                 self._send_to_tasks((task,), messages.Reassign(raw))
                 continue
-            self._cluster.send(self._task_hosts[task], messages.StartTask(task, raw, dict(self._engine.environment)))
+            start = messages.StartTask(
+                task, raw, dict(self._engine.environment), folder_variables=self._engine.folder_variables
+            )
+            self._cluster.send(self._task_hosts[task], start)
 
     def _send_files(self, hosts: set[str]) -> None:
         """Make sure that these hosts have the files that their tasks need."""

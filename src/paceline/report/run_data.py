@@ -4,6 +4,7 @@ from functools import cached_property
 
 import polars as pl
 
+from paceline.analyze.clocks import clock_uncertainty
 from paceline.analyze.curves import learning_curves, staleness_histogram
 from paceline.analyze.timeline import phase_spans
 from paceline.analyze.training import training_start_s
@@ -52,5 +53,6 @@ class RunData:
     def spans(self) -> pl.DataFrame:
         """The phases of every step. Of the table only the rows and columns that are needed are loaded."""
         timed = self._stored.scan_steps().filter(pl.col("kind").is_in(TIMED_NAMES))
-        rows = self._stored.collect(timed.select("task", "kind", "step", "t_s", "duration_s"))
-        return phase_spans(rows, mixed_phase=self._stored.header.strategy.mixed_phase)
+        rows = self._stored.collect(timed.select("task", "host", "kind", "step", "t_s", "duration_s"))
+        mixed_phase = self._stored.header.strategy.mixed_phase
+        return phase_spans(rows, mixed_phase=mixed_phase, uncertainty=clock_uncertainty(self._stored))

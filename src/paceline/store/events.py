@@ -37,6 +37,16 @@ class JoinedEvent(StoredEvent, frozen=True, kw_only=True):
     memory_bytes: int
     versions: dict[str, str | None] = {}
     free_disk_bytes: int | None = None
+    clock_uncertainty_ns: int = 0
+    """By how much times of the host may be wrong on the run's clock, in either direction."""
+
+
+class ClockEvent(StoredEvent, frozen=True, kw_only=True):
+    """The clock of a host was measured again, and is known less precisely than before."""
+
+    name: ClassVar[str] = "clock"
+    host: str
+    clock_uncertainty_ns: int
 
 
 class AssignedEvent(StoredEvent, frozen=True, kw_only=True):

@@ -147,6 +147,8 @@ class HostResult(msgspec.Struct, kw_only=True):
     load_average_mean: float | None = None
     """Of the host's machine, over the minute before each sample; None if it is not known."""
     load_average_max: float | None = None
+    clock_uncertainty_us: float = 0.0
+    """By how much times of the host may be wrong on the run's clock, in either direction; phases are split no finer."""
 
 
 WORKERS_TIME = "the workers' time"

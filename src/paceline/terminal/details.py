@@ -86,7 +86,16 @@ def _measured(result: Result) -> list[tuple[str, RenderableType]]:
             if reached
             else numbers.MISSING,
         ),
+        *([("clocks", _clocks(result))] if any(host.clock_uncertainty_us for host in result.hosts) else []),
     ]
+
+
+def _clocks(result: Result) -> str:
+    worst = max(result.hosts, key=lambda host: host.clock_uncertainty_us)
+    return (
+        f"known to ±{numbers.number(worst.clock_uncertainty_us)} µs or better ({worst.host} is the worst); "
+        "phases are not split finer"
+    )
 
 
 def _labelled(rows: list[tuple[str, RenderableType]], *, label_width: int = 0) -> Table:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from paceline.analyze.bottleneck.facts import Facts, HostFacts, LinkFacts, Phases, ServerFacts, TaskUse, WorkerFacts
+from paceline.analyze.clocks import clock_uncertainty
 from paceline.analyze.critical_path import critical_path
 from paceline.analyze.machines import Machines
 from paceline.analyze.phases import last_steps_of
@@ -187,7 +188,8 @@ def _arithmetic_s(run: StoredRun, threads: dict[str, int]) -> float | None:
 
 
 def _last_at_barrier(run: StoredRun) -> dict[str, float]:
-    """Share of the steps in which each worker was the last at the barrier; empty without a barrier or its records."""
+    """Share of the steps in which each worker was the last at the barrier, of those in which the clocks show who was;
+    empty without a barrier or its records."""
     barrier = run.header.strategy.barrier_phase
     if not run.header.strategy.synchronous or barrier is None:
         return {}
@@ -195,9 +197,12 @@ def _last_at_barrier(run: StoredRun) -> dict[str, float]:
     complete = run.scan_steps().join(last_steps.lazy(), on="task").filter(pl.col("step") <= pl.col("last"))
     waits = complete.filter((pl.col("kind") == barrier) & ~pl.col("traced"))
     workers = run.collect(waits.select(pl.col("task").n_unique())).item()
+    uncertainty = clock_uncertainty(run)
     counts: Counter[str] = Counter()
     for part in run.step_parts():
-        path = critical_path(part, barrier_phase=barrier, workers=workers, last_steps=last_steps)
+        path = critical_path(
+            part, barrier_phase=barrier, workers=workers, last_steps=last_steps, uncertainty=uncertainty
+        )
         counts.update(dict(path.group_by("task").len().iter_rows()))
     if not counts:
         return {}
