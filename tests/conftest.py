@@ -11,7 +11,7 @@ from paceline.errors import HostError
 from paceline.hosts.base import HostRequest
 from paceline.hosts.registry import host_provider
 from paceline.store.result import Result
-from support import fault_table, slow_tests
+from support import fault_table, slow_tests, ssh_table
 from support.live_run import RunOne
 from support.machine_share import needs_machine_alone
 
@@ -54,8 +54,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Print a table of the injected faults and of how the runs reacted."""
-    if fault_table.ROWS:
-        terminalreporter.section("faults")
-        for line in fault_table.table():
-            terminalreporter.write_line(line)
+    """Print tables: of the injected faults and of how the runs reacted, and of runs over ssh."""
+    for title, collected in (("faults", fault_table), ("runs over ssh", ssh_table)):
+        if collected.ROWS:
+            terminalreporter.section(title)
+            for line in collected.table():
+                terminalreporter.write_line(line)

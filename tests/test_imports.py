@@ -21,7 +21,7 @@ ALLOWED = {
     "user_files": "",
     "workloads": "data errors spec strategies user_files",
     "layers": "workloads",
-    "messages": "files ports",
+    "messages": "errors files ports",
     "forkserver": "",
     "recording": "",
     "train": "data errors files plan ports recording spec workloads",

@@ -29,9 +29,16 @@ def one_line(text: str) -> str:
     return printable(" ".join(shorten(text, _MAX_LINE_LENGTH).split()))
 
 
+_NOTE_LENGTH = 64
+"""More than the note has that replaces a part of a text."""
+
+
 def shorten(text: str, length: int = _MAX_TEXT_LENGTH) -> str:
-    """The text; if it has more than `length` characters, its middle is replaced by a note that says how many."""
-    if len(text) <= length:
+    """The text; if it has more than `length` characters and a few, its middle is replaced by a note that says how many.
+
+    A text that was shortened stays as it is if it is shortened again.
+    """
+    if len(text) <= length + _NOTE_LENGTH:
         return text
     half = length // 2
     return f"{text[:half]} … [{len(text) - 2 * half:,} characters left out] … {text[-half:]}"

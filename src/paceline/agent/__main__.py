@@ -20,7 +20,7 @@ from paceline.agent import sampling_loop, stack_dump
 from paceline.agent.file_fetcher import FileFetcher
 from paceline.agent.orphans import ZombieReaper, adopt_orphans, kill_all_below
 from paceline.agent.sampler import Sampler
-from paceline.agent.scratch import make_scratch
+from paceline.agent.scratch import make_scratch, private_folders
 from paceline.agent.tasks import RunningTask
 from paceline.files.reference import cache_directory
 from paceline.files.store import FileStore
@@ -67,6 +67,8 @@ class Agent:
         self._to_controller, self._fork_server = to_controller, fork_server
         self._scratch_parent = scratch_parent
         self._spool = Path()
+        self._scratch: Path | None = None
+        """The private directory of this agent; None if it shares a file system with the controller."""
         self._files: FileFetcher | None = None
         self._tasks: dict[str, RunningTask] = {}
         self._sampler = Sampler()
@@ -101,7 +103,8 @@ class Agent:
                 self._to_controller.send(Pong(sequence, time.monotonic_ns()))
             case Setup(spool, sample_hz, lease_s):
                 signal.alarm(0)
-                self._spool = Path(spool) if spool else make_scratch(self._scratch_parent)
+                self._scratch = None if spool else make_scratch(self._scratch_parent)
+                self._spool = self._scratch or Path(spool)
                 self._spool.mkdir(parents=True, exist_ok=True)
                 adopt_orphans()  # Not earlier: the process that removes the scratch directory must outlive the agent.
                 self._files = FileFetcher(FileStore(cache_directory(), self._spool), self._to_controller)
@@ -150,7 +153,7 @@ class Agent:
             request,
             self._spool,
             self._cgroups,
-            env={**os.environ, **request.env},
+            env={**os.environ, **request.env, **self._private_folders(request.folder_variables)},
             to_controller=self._to_controller,
             before_exit=self._sampler.read_final_run_wait,
             fork_server=self._fork_server,
@@ -158,6 +161,10 @@ class Agent:
         self._tasks[task.name] = task
         self._sampler.add(task.name, task.pid)
         self._to_controller.send(TaskStarted(task.name, task.pid))
+
+    def _private_folders(self, variables: tuple[str, ...]) -> dict[str, str]:
+        """Variables of a task's environment by which what it writes is removed at the end; empty on a shared system."""
+        return private_folders(self._scratch, variables) if self._scratch else {}
 
     def _watch_lease(self, lease_s: float) -> None:
         """Exit after `lease_s` without a message: a connection may be dead without having been closed."""

@@ -7,10 +7,13 @@ import os
 import shutil
 import signal
 import tempfile
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 _PREFIX = "paceline-agent-"
+_TEMPORARY = "TMPDIR"
+"""The variable that names the folder for temporary files."""
 
 
 def make_scratch(parent: str | None) -> Path:
@@ -31,6 +34,16 @@ def make_scratch(parent: str | None) -> Path:
     os.close(read_end)
     os.set_inheritable(write_end, False)  # Tasks must not keep it open.
     return Path(scratch)
+
+
+def private_folders(scratch: Path, variables: Iterable[str]) -> dict[str, str]:
+    """Folders in the directory: one for temporary files, and one for each variable that the user has not set."""
+    folders = {}
+    for variable in (_TEMPORARY, *(name for name in variables if name not in os.environ)):
+        folder = scratch / variable.lower()
+        folder.mkdir(mode=0o700, exist_ok=True)
+        folders[variable] = str(folder)
+    return folders
 
 
 def _remove_after_agent(scratch: str, agent_is_alive: int) -> None:

@@ -49,6 +49,9 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     because a peer was lost or memory ran out; None: its errors are those of Python (see task.classify_error)."""
     environment: Mapping[str, str] = {}
     """Environment variables set for its tasks before the framework is loaded."""
+    folder_variables: tuple[str, ...] = ()
+    """Environment variables that name a folder of the user into which the framework writes files. On other machines,
+    they are set to a folder that is removed at the end of the run."""
     preload: tuple[str, ...] = ()
     """Modules that all its tasks may share: imported once in a process from which tasks are forked. None of them may
     start a thread or initialize the framework's runtime when it is imported."""

@@ -200,6 +200,8 @@ class StartTask(Message, frozen=True):
     env: dict[str, str]
     """Environment variables for the task, in addition to those of the agent."""
     kind: Literal["train", "link"] = "train"
+    folder_variables: tuple[str, ...] = ()
+    """Environment variables that name a folder in the agent's private directory, if it has one."""
 
 
 class SendToTask(Message, frozen=True):

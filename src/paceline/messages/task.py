@@ -7,6 +7,7 @@ from typing import Annotated
 
 import msgspec
 
+from paceline.errors import shorten
 from paceline.messages.framing import Message
 from paceline.messages.link_probe import LinksMeasured, MeasureLinks
 
@@ -51,18 +52,10 @@ class Failed(Message, frozen=True):
     def shortened(self) -> "Failed":
         """This message with texts of limited length."""
         return Failed(
-            shorten(self.user_line, MAX_LINE_CHARACTERS, " … "),
-            shorten(self.traceback, MAX_TRACEBACK_CHARACTERS, "\n…\n"),
+            shorten(self.user_line, MAX_LINE_CHARACTERS),
+            shorten(self.traceback, MAX_TRACEBACK_CHARACTERS),
             self.permanent,
         )
-
-
-def shorten(text: str, limit: int, mark: str) -> str:
-    """The text, without its middle if it is longer than `limit`; `mark` shows where it was cut."""
-    if len(text) <= limit:
-        return text
-    kept = limit - len(mark)
-    return text[: kept - kept // 2] + mark + text[len(text) - kept // 2 :]
 
 
 class Disconnected(Message, frozen=True):

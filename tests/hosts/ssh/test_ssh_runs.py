@@ -2,61 +2,13 @@
 
 import json
 import signal
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from support.live_run import LiveRun
 from support.machines import Cluster
-
-OWN_WORKLOAD = """
-from helper import WIDTH
-import numpy as np
-from paceline import Model, Workload
-from paceline.layers import Dense
-
-def train(share):
-    random = np.random.default_rng((share.seed, share.index))
-    while True:
-        x = random.normal(size=(share.batch, WIDTH)).astype("float32")
-        yield x, (x[:, 0] > 0).astype("int64")
-
-WORKLOAD = Workload(name="own", model=Model((WIDTH,), (Dense(2),)), train=train, train_examples=1000)
-"""
-
-
-def inventory(machines: Cluster, *, count: int = 3, trusted: bool = True, **fields: str) -> str:
-    """`ssh:FILE` for the machines, with the Python of the tests, which they see read-only."""
-    path = machines.folder / "hosts.toml"
-    lines = {"python": sys.executable, "ssh_config": str(machines.ssh_config), **fields}
-    text = "".join(f'{name} = "{value}"\n' for name, value in lines.items())
-    text += f"trusted_network = {str(trusted).lower()}\n"
-    path.write_text(text + "".join(f'[[host]]\nssh = "{machine.name}"\n' for machine in machines.machines[:count]))
-    return f"ssh:{path}"
-
-
-def paceline(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "paceline", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
-
-
-def result_of(runs: Path, workload: str, *arguments: str) -> dict[str, Any]:
-    completed = paceline("run", workload, "--runs", str(runs), "--json", *arguments)
-    assert completed.returncode == 0, completed.stderr
-    (line,) = completed.stdout.splitlines()
-    result: dict[str, Any] = json.loads(line)
-    return result
-
-
-def assert_nothing_left(machines: Cluster) -> None:
-    """No process of a run, and no file but the cache."""
-    for machine in machines:
-        machine.wait_until_idle()
-        left = [file for file in machine.files() if ".cache" not in file and not file.endswith(".bashrc")]
-        assert not left, f"{machine.name}: {left}"
+from support.ssh_runs import OWN_WORKLOAD, assert_nothing_left, inventory, paceline, result_of
 
 
 def test_a_run_over_ssh_gives_the_result_of_a_local_run_and_leaves_only_the_cache(
@@ -129,37 +81,6 @@ def test_hosts_check_prints_a_row_per_machine(machines: Cluster) -> None:
     refused = paceline("hosts", "check", hosts)
     assert refused.returncode == 2
     assert "cannot reach node3 by ssh" in refused.stderr
-
-
-@pytest.mark.parametrize(
-    "victim",
-    ["agent", pytest.param("ssh client", marks=pytest.mark.slow), pytest.param("sshd session", marks=pytest.mark.slow)],
-)
-def test_a_lost_host_ends_the_run_by_its_name_and_nothing_is_left(
-    machines: Cluster, tmp_path: Path, victim: str
-) -> None:
-    run = LiveRun(
-        tmp_path, "--hosts", inventory(machines, count=2), "--strategy", "ps-sync", "--layout", "pw w",
-        "--stop", "seconds=60",
-    )  # fmt: skip
-    run.wait_until_training()
-    match victim:
-        case "ssh client":
-            client = next(
-                process for process in run.process_tree()
-                if process.name() == "ssh" and "node2" in process.cmdline()
-            )  # fmt: skip
-            client.kill()
-        case "agent":
-            agent = next(p for p in machines["node2"].processes() if "paceline.agent" in p.command)
-            machines["node2"].run(["kill", "-KILL", str(agent.pid)])
-        case _:
-            assert machines["node2"].kill_sshd_session()
-    output, _ = run.process.communicate(timeout=60)
-    result = json.loads(output)
-    assert (run.process.returncode, result["status"]) == (1, "failed")
-    assert "h2" in result["reason"]
-    assert_nothing_left(machines)
 
 
 def test_a_killed_controller_leaves_nothing_on_the_machines(machines: Cluster, tmp_path: Path) -> None:

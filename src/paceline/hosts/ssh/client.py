@@ -4,7 +4,7 @@ import shlex
 import subprocess
 from shutil import which
 
-from paceline.errors import HostError
+from paceline.errors import HostError, shorten
 from paceline.hosts.ssh.inventory import Machine
 
 _OPTIONS = (
@@ -58,7 +58,20 @@ def run_script(
 
 def error_line(machine: Machine, stderr: bytes) -> str:
     """What ssh said last, with the command by which the user can see for themselves."""
-    lines = [line.strip() for line in stderr.decode(errors="replace").splitlines() if line.strip()]
-    said = lines[-1] if lines else "the connection failed"
+    return f"cannot reach {machine.label} by ssh: {_last_line(stderr) or 'the connection failed'}: {_try(machine)}"
+
+
+def shell_error_line(machine: Machine, code: int, output: bytes) -> str:
+    """Why a machine that was reached runs no command: what its shell said last, e.g. in a file of the user."""
+    said = f"; it says '{_last_line(output)}'" if _last_line(output) else ""
+    return f"the shell of {machine.label} ends with code {code} before it runs a command{said}: {_try(machine)}"
+
+
+def _last_line(output: bytes) -> str:
+    lines = [line.strip() for line in output.decode(errors="replace").splitlines() if line.strip()]
+    return shorten(lines[-1]) if lines else ""
+
+
+def _try(machine: Machine) -> str:
     port = f"-p {machine.port} " if machine.port else ""
-    return f"cannot reach {machine.label} by ssh: {said}: try `ssh {port}{machine.ssh} true`"
+    return f"try `ssh {port}{machine.ssh} true`"

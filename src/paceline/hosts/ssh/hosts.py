@@ -19,6 +19,7 @@ from paceline.hosts.ssh.client import (
     error_line,
     remote_argv,
     run_script,
+    shell_error_line,
     ssh_command,
 )
 from paceline.hosts.ssh.inventory import Machine, read_inventory
@@ -119,8 +120,10 @@ def _address_of(machine: Machine) -> str:
         if answer.returncode != EXIT_CONNECTION_FAILED or not any(words in answer.stderr for words in _RETRY_WORDS):
             break
         time.sleep(0.5 * 2**attempt)
-    if answer.returncode:
+    if answer.returncode == EXIT_CONNECTION_FAILED:
         raise HostError(error_line(machine, answer.stderr))
+    if answer.returncode:
+        raise HostError(shell_error_line(machine, answer.returncode, answer.stdout + answer.stderr))
     lines = answer.stdout.decode(errors="replace").splitlines()
     found = next((line.removeprefix(_ADDRESS_MARK) for line in reversed(lines) if line.startswith(_ADDRESS_MARK)), "")
     address = machine.address or found
