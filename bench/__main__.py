@@ -5,10 +5,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from bench.fake_agents import fake_agents
 from bench.measure import measure, paceline_case, print_table, ratio
 from bench.overhead import overhead
 from bench.peers.launch import updates_per_s
 from bench.record_cost import record
+from bench.remote import files, many_hosts, ssh
 from bench.scale import scale
 from bench.workloads import alexnet, lenet, sparse
 
@@ -83,8 +85,12 @@ _PARTS: dict[str, Callable[[int], None]] = {
     "sparse": sparse,
     "lenet": lenet,
     "scale": scale,
+    "ssh": ssh,
+    "hosts": many_hosts,
+    "files": files,
+    "fake-agents": fake_agents,
 }
-_DEFAULT_ROUNDS = {"scale": 1}
+_DEFAULT_ROUNDS = {"scale": 1, "hosts": 1, "fake-agents": 1}
 """Of parts that take long and whose values differ by more than their spread; 3 for all others."""
 
 

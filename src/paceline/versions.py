@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 
 _SUFFIX = ".dist-info"
 
@@ -15,13 +16,14 @@ def installed_version(distributions: Sequence[str]) -> str | None:
     It is part of the name of the directory in which an installer records the distribution. Every agent asks for
     versions when it starts, and importing importlib.metadata would take half of its start-up time.
     """
-    recorded = _recorded()
+    recorded = _recorded(tuple(sys.path))
     for name in distributions:
         if version := recorded.get(_normalized(name)):
             return version
     return _slow_version(distributions)
 
 
+@cache
 def code_hash() -> str:
     """A short hash of Paceline's own code, which tells two installations of the same version apart."""
     from hashlib import sha256
@@ -33,10 +35,11 @@ def code_hash() -> str:
     return digest.hexdigest()[:12]
 
 
-def _recorded() -> dict[str, str]:
+@cache
+def _recorded(path: tuple[str, ...]) -> dict[str, str]:
     """Version by normalized name; what comes first on the import path counts."""
     found: dict[str, str] = {}
-    for directory in sys.path:
+    for directory in path:
         with suppress(OSError):
             for entry in os.listdir(directory or "."):
                 if entry.endswith(_SUFFIX):

@@ -38,9 +38,9 @@ def inventory(machines: Cluster, *, count: int = 3, trusted: bool = True, **fiel
     return f"ssh:{path}"
 
 
-def paceline(*arguments: str) -> subprocess.CompletedProcess[str]:
+def paceline(*arguments: str, timeout_s: float = 200) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "paceline", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
 def result_of(runs: Path, workload: str, *arguments: str) -> dict[str, Any]:

@@ -311,7 +311,10 @@ class RunController:
             case events.StartTasks():
                 self._start_tasks(instruction)
             case events.SendPeers(tasks, addresses):
-                own = {task: {messages.HOST: self._address[host]} for task, host in self._task_hosts.items()}
+                own = {
+                    task: {messages.HOST: self._address[host], messages.HOST_NAME: host}
+                    for task, host in self._task_hosts.items()
+                }
                 self._send_to_tasks(tasks, messages.Peers({task: own[task] | more for task, more in addresses.items()}))
             case events.OpenBarrier(tasks, attempt):
                 self._send_to_tasks(tasks, messages.Go())

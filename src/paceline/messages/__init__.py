@@ -31,6 +31,7 @@ from paceline.messages.agent import (
 from paceline.messages.framing import DECODE_ERRORS, MAX_FRAME_BYTES, FrameError, Message, Receiver, Sender
 from paceline.messages.task import (
     HOST,
+    HOST_NAME,
     Attached,
     Bound,
     Disconnect,
@@ -51,6 +52,7 @@ from paceline.messages.task import (
 __all__ = [
     "DECODE_ERRORS",
     "HOST",
+    "HOST_NAME",
     "MAX_FRAME_BYTES",
     "Attached",
     "Bound",

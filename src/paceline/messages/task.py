@@ -77,13 +77,15 @@ class Attached(Message, frozen=True):
 
 HOST = "host"
 """The purpose under which Peers contains the address of a task's host, without a port."""
+HOST_NAME = "host name"
+"""The purpose under which Peers contains the name of a task's host in the run, such as h1."""
 
 
 class Peers(Message, frozen=True):
     """Addresses of all tasks."""
 
     addresses: dict[str, dict[str, str]]
-    """Task -> purpose -> address; every task has one for the purpose HOST."""
+    """Task -> purpose -> address; every task has one for the purpose HOST, and the name of the host for HOST_NAME."""
 
 
 class Go(Message, frozen=True):

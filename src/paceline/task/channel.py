@@ -9,6 +9,7 @@ import msgspec
 from paceline.errors import PeersGone
 from paceline.messages import (
     HOST,
+    HOST_NAME,
     Attached,
     Bound,
     Disconnect,
@@ -79,9 +80,10 @@ class Channel(Generic[Order]):
         return self._peers
 
     def tasks_at(self, address: str) -> str:
-        """The names of the tasks on the host with this address, or 'another host' if they are not known yet."""
-        names = [task for task, addresses in self._peers.items() if addresses.get(HOST) == address]
-        return " and ".join(names) or "another host"
+        """The tasks on the host with this address, and the host; 'another host' if they are not known yet."""
+        found = {task: addresses for task, addresses in self._peers.items() if addresses.get(HOST) == address}
+        host = next((addresses[HOST_NAME] for addresses in found.values() if HOST_NAME in addresses), None)
+        return (" and ".join(found) or "another host") + (f" on {host}" if host else "")
 
     def report_threads(self, threads: int) -> None:
         self._send(ThreadsChosen(threads))

@@ -102,7 +102,8 @@ def test_servers_on_another_machine_restart_from_a_checkpoint_that_was_sent_back
 ) -> None:
     result = result_of(
         tmp_path, "logreg", "--hosts", inventory(machines, count=2), "--strategy", "ps-sync", "--layout", "w p",
-        "--stop", "steps=400", "--checkpoint-every", "50", "--on-failure", "restart", "--fault", "kill ps0 at step 200",
+        "--stop", "steps=6000", "--checkpoint-every", "500", "--on-failure", "restart",
+        "--fault", "kill ps0 at step 1000",
     )  # fmt: skip
-    assert (result["status"], result["updates"], result["tainted"]) == ("ok", 400, True)
+    assert (result["status"], result["updates"], result["tainted"]) == ("ok", 6000, True)
     assert_nothing_left(machines)
