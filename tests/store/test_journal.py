@@ -175,12 +175,14 @@ def test_a_run_from_before_tasks_told_how_long_they_waited_for_a_core_can_be_rea
 
 def test_an_older_journal_is_read_with_what_it_knew(tmp_path: Path) -> None:
     body = msgspec.msgpack.decode(msgspec.msgpack.encode(HostSamples("h1", [sample(1)])))
-    body[2][0][-1] = [["w0", 0.5, 9, 3]]
+    before_tasks = HostSample.__struct_fields__.index("tasks")
+    body[2][0] = [*body[2][0][:before_tasks], [["w0", 0.5, 9, 3]]]
     data = msgspec.msgpack.encode(body)
     (tmp_path / "journal").write_bytes(struct.pack("<II", len(data), zlib.crc32(data)) + data)
     (entry,) = read_journal(tmp_path / "journal")
     assert isinstance(entry, HostSamples)
     assert entry.samples[0].tasks == [TaskSample("w0", 0.5, 9, 3, None)]
+    assert entry.samples[0].load_average is None
 
 
 @pytest.mark.parametrize("tag", ["TaskRecords", "TaskRecords2", "TaskRecords3", "TaskRecords4"])
