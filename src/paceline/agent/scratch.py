@@ -4,16 +4,24 @@ A child process removes the directory when the agent has ended, also if the agen
 """
 
 import os
-import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
+
+from paceline.process_marks import AGENT_MARK
 
 _PREFIX = "paceline-agent-"
 _TEMPORARY = "TMPDIR"
 """The variable that names the folder for temporary files."""
+_REMOVER = """
+import shutil, sys
+sys.stdin.buffer.read()
+shutil.rmtree(sys.argv[1], ignore_errors=True)
+# A task that was just killed may have written a file meanwhile.
+shutil.rmtree(sys.argv[1], ignore_errors=True)
+"""
 
 
 def make_scratch(parent: str | None) -> Path:
@@ -47,23 +55,19 @@ def private_folders(scratch: Path, variables: Iterable[str]) -> dict[str, str]:
 
 
 def _remove_after_agent(scratch: str, agent_is_alive: int) -> None:
-    """Wait until the agent has closed its end of the pipe by ending, and remove the directory. Never returns."""
+    """Become a program that removes the directory when the agent has closed its end of the pipe. Never returns.
+
+    A new program, because its environment must not have the mark by which the processes of a killed agent are killed.
+    """
     try:
         os.setsid()  # A signal to the agent's process group must not end this process.
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
-        _close_standard_streams()
-        with suppress(OSError):
-            os.read(agent_is_alive, 1)
-        shutil.rmtree(scratch, ignore_errors=True)
-        # A task that was just killed may have written a file meanwhile.
-        shutil.rmtree(scratch, ignore_errors=True)
+        # An ssh session ends only when nobody holds its streams any more.
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        for descriptor, stream in ((agent_is_alive, 0), (nothing, 1), (nothing, 2)):
+            os.dup2(descriptor, stream)
+        unmarked = {name: value for name, value in os.environ.items() if name != AGENT_MARK}
+        os.execve(sys.executable, [sys.executable, "-I", "-S", "-c", _REMOVER, scratch], unmarked)
     finally:
-        os._exit(0)
-
-
-def _close_standard_streams() -> None:
-    """An ssh session ends only when nobody holds its streams any more."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nothing, stream)
+        os._exit(1)
