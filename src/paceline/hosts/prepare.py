@@ -20,6 +20,8 @@ _AT_ONCE = 8
 _INSTALL_TIMEOUT_S = 1800.0
 _HOME = '"${XDG_CACHE_HOME:-$HOME/.cache}/paceline"'
 _RESULT = "paceline-prepared:"
+_NO_PACKAGE = ("ResolutionImpossible", "No matching distribution found", "Could not find a version")
+"""What pip says if it cannot reach its index, or does not find a version there."""
 OnLine = Callable[[str], None]
 """Called with a line of text for the user."""
 
@@ -105,6 +107,18 @@ echo {_RESULT}$(venv/bin/python -P -c 'from paceline.versions import code_hash; 
 """
 
 
+def explain_failure(output: str) -> str:
+    """The line of the installer's output that says what went wrong, with the remedy if a package cannot be had."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    if any(words in line for line in lines for words in _NO_PACKAGE):
+        errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+        return (
+            f"its package index lacks packages ({errors[0] if errors else lines[-1]}): give it access to PyPI, or "
+            "send the packages of this machine with --offline"
+        )
+    return lines[-1] if lines else ""
+
+
 def _prepare_one(shell: Shell, script: str, bundle: bytes, on_line: OnLine) -> str | None:
     """Why the machine could not be prepared, in one line; None if it is ready."""
     on_line(f"{shell.label}: installing")
@@ -115,8 +129,8 @@ def _prepare_one(shell: Shell, script: str, bundle: bytes, on_line: OnLine) -> s
     lines = answer.stdout.decode(errors="replace").splitlines()
     installed = next((line.removeprefix(_RESULT) for line in lines if line.startswith(_RESULT)), None)
     if answer.returncode or installed is None:
-        said = [line.strip() for line in answer.stderr.decode(errors="replace").splitlines() if line.strip()]
-        return f"{shell.label} could not be prepared: {said[-1] if said else f'exit code {answer.returncode}'}"
+        said = explain_failure(answer.stderr.decode(errors="replace")) or f"exit code {answer.returncode}"
+        return f"{shell.label} could not be prepared: {said}"
     if installed != code_hash():
         return f"{shell.label} could not be prepared: it has other code than this machine after the installation"
     on_line(f"{shell.label}: ready")
