@@ -4,6 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from paceline.agent.scratch import make_scratch
+from paceline.errors import RunError
 from paceline.process_marks import AGENT_MARK, marked_processes, new_mark
 from support.live_run import wait_for
 
@@ -40,3 +44,11 @@ def test_the_directory_of_a_killed_agent_is_removed(tmp_path: Path) -> None:
         wait_for(lambda: marked() == [agent.pid], "only the agent has its mark")
         agent.kill()
     wait_for(lambda: not list(tmp_path.iterdir()), "the directory is removed")
+
+
+def test_a_scratch_folder_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    with pytest.raises(
+        RunError, match=f"cannot make a directory in {missing}: No such file or directory: name another"
+    ):
+        make_scratch(str(missing))

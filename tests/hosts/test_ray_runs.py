@@ -92,8 +92,8 @@ def test_too_few_nodes_are_refused_with_a_list(ray_cluster: RayCluster, tmp_path
     )
     assert refused.returncode == 2
     assert not refused.stdout
-    (line,) = refused.stderr.strip().splitlines()
-    assert "the layout has 4 hosts" in line
+    line = refused.stderr.strip().splitlines()[-1]
+    assert line.startswith("paceline: the layout has 4 hosts")
     for machine in ray_cluster.cluster:
         assert f"{machine.address} (16 CPUs)" in line
 

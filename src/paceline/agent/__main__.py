@@ -22,6 +22,7 @@ from paceline.agent.orphans import ZombieReaper, adopt_orphans, kill_all_below
 from paceline.agent.sampler import Sampler
 from paceline.agent.scratch import make_scratch, private_folders
 from paceline.agent.tasks import RunningTask
+from paceline.errors import RunError
 from paceline.files.reference import cache_directory
 from paceline.files.store import FileStore
 from paceline.forkserver.child import was_forked
@@ -228,6 +229,9 @@ def main() -> None:
     try:
         while (message := from_controller.receive()) is not None:
             agent.handle(message)
+    except RunError as error:
+        print(error, file=sys.stderr)
+        code = 1
     except Exception:
         traceback.print_exc()
         code = 1

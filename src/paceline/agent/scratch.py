@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
+from paceline.errors import RunError
 from paceline.process_marks import AGENT_MARK
 
 _PREFIX = "paceline-agent-"
@@ -27,9 +28,15 @@ shutil.rmtree(sys.argv[1], ignore_errors=True)
 def make_scratch(parent: str | None) -> Path:
     """A new directory that only this user can read; it is removed soon after this process has ended.
 
-    Call it before any thread is started, because it forks.
+    Call it before any thread is started, because it forks. RunError if the directory cannot be made.
     """
-    scratch = tempfile.mkdtemp(prefix=_PREFIX, dir=parent or None)
+    try:
+        scratch = tempfile.mkdtemp(prefix=_PREFIX, dir=parent or None)
+    except OSError as error:
+        where = parent or "the folder for temporary files"
+        raise RunError(
+            f"cannot make a directory in {where}: {error.strerror}: name another folder as scratch"
+        ) from None
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:

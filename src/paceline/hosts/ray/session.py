@@ -19,6 +19,8 @@ _REACH_S = 10.0
 """How long the head may take to accept a connection."""
 _CONNECT_S = 90.0
 """How long Ray may take to connect: Ray Client starts a process on the head for each client."""
+_NOT_A_NODE = ("No node info found matching", "Failed to upload module")
+"""What Ray says on a machine that has no part in the cluster, and so no folder of its session."""
 _VERSIONS = re.compile(r"Ray: *(\S+)\s+Python: *(\S+).*Ray: *(\S+)\s+Python: *(\S+)", re.DOTALL)
 
 
@@ -70,7 +72,7 @@ def explain(address: RayAddress, error: Exception) -> str:
             "no Ray cluster was found on this machine: start one with `ray start --head`, or write its address, "
             "--hosts ray:HOST:PORT or --hosts ray:ray://HOST:PORT"
         )
-    if "No node info found matching" in text:
+    if any(words in text for words in _NOT_A_NODE):
         return (
             f"this machine is not a node of {cluster}: run Paceline on a node, or use Ray Client, "
             f"--hosts ray:ray://{address.host or 'HOST'}:10001"
