@@ -110,7 +110,7 @@ def test_fewer_than_three_repeats_cannot_tell(is_: str) -> None:
     assert (table.claims[0].holds, [pair.value for pair in table.claims[0].pairs]) == (None, [5.0])
     assert claim_notes(table) == [
         "Published claim: more workers, more time. Cannot tell here (ratio 5.00): "
-        "a claim needs 3 repeats of every run, and there are 1."
+        "a claim needs 3 runs of every row, and these have only 1."
     ]
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from paceline.errors import SpecError, StoreError
@@ -14,6 +15,8 @@ SUFFIXES = ("png", "svg")
 _PANEL_INCHES = (4.6, 2.7)
 _DOTS_PER_INCH = 90
 _DASHES = {"solid": "-", "dashed": "--", "dotted": ":"}
+_TITLE_CHARACTERS = 70
+"""Per column of panels."""
 _COLOURS = 64
 """Colours in the palette of a PNG file."""
 _LEGEND_ROWS = 12
@@ -72,7 +75,7 @@ def _draw(make: Any, figure: Figure) -> Any:
     rows = math.ceil(len(figure.panels) / columns)
     width, height = _PANEL_INCHES
     drawn = make(figsize=(width * columns, height * rows + 0.9), layout="constrained")
-    drawn.suptitle(figure.title, fontsize=10)
+    drawn.suptitle(fill(figure.title, _TITLE_CHARACTERS * columns), fontsize=9)
     axes = [drawn.add_subplot(rows, columns, number + 1) for number in range(len(figure.panels))]
     for panel, axis in zip(figure.panels, axes, strict=True):
         _draw_panel(panel, axis)
@@ -104,6 +107,7 @@ def _draw_panel(panel: Panel, axis: Any) -> None:
     elif panel.bars:
         axis.set_ylim(bottom=0)
     axis.grid(axis="y", color="0.9", linewidth=0.6)
+    axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
 
 

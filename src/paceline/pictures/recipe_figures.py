@@ -37,7 +37,7 @@ def figures_of(reproduction: Reproduction, results: Sequence[Result]) -> list[Fi
         "steps_per_s": lambda: rate_figure(runs),
     }
     found = [makers[kind]() for kind in recipe.figures]
-    return [msgspec.structs.replace(one, title=f"{recipe.name}: {one.title}") for one in found if one]
+    return [msgspec.structs.replace(one, title=f"{recipe.name}: {recipe.title}") for one in found if one]
 
 
 def bars_figure(recipe: Recipe, rows: Sequence[Row]) -> Figure | None:
@@ -60,7 +60,7 @@ def bars_figure(recipe: Recipe, rows: Sequence[Row]) -> Figure | None:
         ]
         label = recipe.keys[position].name
         panels.append(Panel(title=column.name, x_label=label, categories=categories, bars=bars))
-    return Figure(name="bars", title="ours (filled) and published (hatched)", panels=panels, columns=3)
+    return Figure(name="bars", title=recipe.title, panels=panels, columns=3)
 
 
 def _series(name: str, rows: Sequence[Row | None], column: int, colour: int) -> list[Bars]:

@@ -119,5 +119,5 @@ def _outcome(claim: Claim, measured: Ratio) -> Outcome:
 
 def _why_unclear(repeats: int) -> str:
     if repeats < ENOUGH_REPEATS:
-        return f"a claim needs {ENOUGH_REPEATS} repeats of every run, and there are {repeats}"
+        return f"a claim needs {ENOUGH_REPEATS} runs of every row, and these have only {repeats}"
     return "the repeats vary too much"

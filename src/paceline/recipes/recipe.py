@@ -83,6 +83,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     also: tuple[Mapping[str, Any], ...] = ()
     """Further experiments: the settings that differ from the spec, and under `full` those of the published size."""
     claims: tuple[Claim, ...] = ()
+    """They need three runs of every row: repeats, or seeds where repeats of a run are exactly equal."""
     pictures: tuple[Picture, ...] = ()
     """The pictures that show it; empty: those that fit what a row describes."""
     log_network: bool = False
