@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 from rich.table import Table
@@ -33,7 +34,13 @@ from paceline.store.writer import RunWriter
 from support.machines import Cluster, make_machines, reason_without_machines
 from support.ssh_runs import inventory
 
-_TRAIN = {"engine": "torch", "strategy": "ps-async", "layout": "pw w w", "stop": "seconds=5", "threads": 1}
+_TRAIN: dict[str, Any] = {
+    "engine": "torch",
+    "strategy": "ps-async",
+    "layout": "pw w w",
+    "stop": "seconds=5",
+    "threads": 1,
+}
 """With one thread for each worker: the machines of ssh do not know that they share their cores."""
 _FILE_BYTES = 200_000_000
 _HOSTS = 32
