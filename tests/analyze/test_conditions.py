@@ -35,3 +35,7 @@ def test_values_of_an_earlier_list_are_no_conditions_but_stop_rules_always_are()
     new = {"seed": 3, "stop": ["steps=100"]}
     assert changed_conditions(earlier, [new], ()) == {"stop": ("steps=100 or steps=200", "steps=100")}
     assert changed_conditions([], [new], ()) == {}
+
+
+def test_a_setting_that_does_not_change_results_is_no_condition() -> None:
+    assert changed_conditions(EARLIER, [SAME | {"trusted_network": False}], ()) == {}

@@ -22,12 +22,21 @@ def rendered(content: RenderableType) -> list[str]:
 
 
 def test_a_run_shows_each_fault_and_the_recovery() -> None:
-    lines = rendered(details(made(faults=[KILL, NOT_INJECTED], settings={"fault": [KILL.what, NOT_INJECTED.what]})))
+    lines = rendered(
+        details(made(faults=[KILL, NOT_INJECTED], train_s=20.0, settings={"fault": [KILL.what, NOT_INJECTED.what]}))
+    )
     (killed,) = [line for line in lines if line.startswith(KILL.what)]
     assert killed.removeprefix(KILL.what).split() == ["10.0", "-", "0.25", "3.50", "4.00", "1,200"]
     (not_injected,) = [line for line in lines if line.startswith(NOT_INJECTED.what)]
     assert not_injected.removeprefix(NOT_INJECTED.what).split()[:3] == ["did", "not", "occur"]
     assert any("faults were injected; throughput and bottleneck include their effect" in line for line in lines)
+
+
+def test_a_fault_after_the_last_update_is_said_to_have_had_no_effect() -> None:
+    late = FaultResult(what=KILL.what, at_s=10.0)
+    lines = rendered(details(made(faults=[late], train_s=9.0, settings={"fault": [late.what]})))
+    assert not any("include their effect" in line for line in lines)
+    assert any("a fault was injected after the last update" in line for line in lines)
 
 
 def test_a_run_without_faults_has_no_fault_table() -> None:

@@ -298,6 +298,46 @@ def test_a_model_that_ends_in_softmax_is_refused(tmp_path: Path, engine: str, st
     assert result.updates == 0
 
 
+SIGMOID = """
+import numpy as np
+from paceline import Workload
+
+def torch_model():
+    from torch import nn
+    model = nn.Sequential(nn.Linear(4, 1), nn.Sigmoid()) if SIGMOID else nn.Linear(4, 1)
+    if ZERO:
+        for parameter in model.parameters():
+            nn.init.zeros_(parameter)
+    return model
+
+def keras_model():
+    import keras
+    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(1, activation="sigmoid" if SIGMOID else None)])
+
+def train(share):
+    draw = np.random.default_rng(1)
+    while True:
+        x = draw.random((share.batch, 4)).astype(np.float32)
+        yield x, (x.sum(1) > 2).astype(np.float32)
+
+WORKLOAD = Workload(
+    name="yes-or-no", torch=torch_model, tensorflow=keras_model, loss="logistic", train=train, train_examples=1000
+)
+"""
+
+
+@pytest.mark.parametrize("engine", ["torch", pytest.param("tensorflow", marks=pytest.mark.slow)])
+def test_a_model_that_ends_in_a_sigmoid_is_refused_and_logits_are_not(tmp_path: Path, engine: str) -> None:
+    for sigmoid, zero in ((True, False), (False, False), (False, True)):
+        file = tmp_path / f"model_{sigmoid}_{zero}.py"
+        file.write_text(f"SIGMOID, ZERO = {sigmoid}, {zero}\n{SIGMOID}")
+        result = train(tmp_path, file, engine=engine, stop="steps=5")
+        if sigmoid:
+            assert "the loss 'logistic' applies sigmoid itself and needs logits" in (result.reason or "")
+        else:
+            assert (result.status, result.updates) == ("ok", 5)
+
+
 FROZEN_WORKLOAD = """
 from torch import nn
 from paceline import Workload

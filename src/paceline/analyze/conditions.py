@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from paceline.analyze.repeats import setting_value
-from paceline.spec.experiment import AXES
+from paceline.spec.experiment import AXES, IDENTIFYING
 from paceline.store.result import Result
 
 _COMPARED = ("workload", "size", "engine", "strategy", "layout", "batch")
@@ -23,7 +23,7 @@ def changed_conditions(
     """
     changed = {}
     for name in dict.fromkeys(name for spec in specs for name in spec):
-        if name in _COMPARED or name == "repeat" or name in lists:
+        if name in _COMPARED or name == "repeat" or name not in IDENTIFYING or name in lists:
             continue
         old = _texts(setting_value(result, _OTHER_NAMES.get(name, name)) for result in results)
         new = _texts(spec.get(name) for spec in specs)

@@ -1,6 +1,5 @@
 """What a reader must know before trusting the numbers of one run."""
 
-from paceline.present.faults import was_injected
 from paceline.present.thresholds import BACKGROUND_LOAD_CORES, SHORT_TRAINING_S
 from paceline.store.result import Result
 
@@ -12,8 +11,11 @@ def run_notes(result: Result) -> list[str]:
     cores, host = highest_background_load(result)
     if cores > BACKGROUND_LOAD_CORES:
         notes.append(f"background load: {cores:.1f} cores{f' on {host}' if host else ''}")
-    if any(map(was_injected, result.faults)):
+    injected_at = [fault.at_s for fault in result.faults if fault.at_s is not None]
+    if any(at_s <= result.train_s for at_s in injected_at):
         notes.append("faults were injected; throughput and bottleneck include their effect")
+    if any(at_s > result.train_s for at_s in injected_at):
+        notes.append("a fault was injected after the last update, so it had no effect on the training")
     if result.traced_steps:
         notes.append(f"phase times estimated from {result.traced_steps} traced steps")
     elif any("fused" in worker.phases for worker in result.workers):

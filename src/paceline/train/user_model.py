@@ -12,6 +12,8 @@ from paceline.workloads.parameters import ParameterShape, Vector
 
 _MAX_FLOAT_ERROR = 1e-5
 """How far the sum of probabilities may be from 1."""
+_LARGE_SCALES = (1e3, -1e3)
+"""Factors of the inputs with which logits are far from 0, with either sign."""
 
 
 class UserModel:
@@ -32,17 +34,37 @@ class UserModel:
     def first(self, seed: int, part: slice | None = None) -> Vector:
         raise NotImplementedError
 
-    def first_outputs(self) -> Array:
-        """The outputs of the model with its initial values for the batch `example`."""
+    def first_outputs(self, scale: float = 1.0) -> Array:
+        """The outputs of the model with its initial values for the batch `example`, whose inputs are multiplied."""
         raise NotImplementedError
 
     def check_outputs(self) -> None:
-        """RunError if the outputs are probabilities although the loss expects logits, to which it applies softmax."""
-        if self.loss == "softmax" and _are_probabilities(self.first_outputs()):
+        """RunError if the outputs are probabilities although the loss expects logits, to make probabilities of them."""
+        function = None
+        if self.loss == "softmax" and _sum_to_one(self.first_outputs()):
+            function = "softmax"
+        elif self.loss == "logistic" and self._outputs_stay_between_0_and_1():
+            function = "sigmoid"
+        if function:
             raise RunError(
-                "the outputs of the model are probabilities, but the loss 'softmax' applies softmax itself and needs "
-                "logits: remove the softmax at the end of the model"
+                f"the outputs of the model are probabilities, but the loss '{self.loss}' applies {function} itself and "
+                f"needs logits: remove the {function} at the end of the model"
             )
+
+    def _outputs_stay_between_0_and_1(self) -> bool:
+        """Whether no input leads to outputs that a sigmoid would not have. Logits grow with the inputs."""
+        if not all(array.dtype.kind == "f" for array in self.example.inputs):
+            return False
+        # With initial weights of 0, logits are exactly 0 for all inputs, but the outputs of a sigmoid are not.
+        return bool((self.first_outputs() > 0).all()) and all(
+            bool(((outputs >= 0) & (outputs <= 1)).all()) for outputs in map(self.first_outputs, (1.0, *_LARGE_SCALES))
+        )
+
+    def scaled_inputs(self, scale: float) -> tuple[Array, ...]:
+        """The inputs of the batch `example`; those that are not whole numbers are multiplied by `scale`."""
+        return tuple(
+            (array * scale).astype(array.dtype) if array.dtype.kind == "f" else array for array in self.example.inputs
+        )
 
     @cached_property
     def size(self) -> int:
@@ -69,7 +91,7 @@ class UserModel:
         return blank(self, batch)
 
 
-def _are_probabilities(outputs: Array) -> bool:
+def _sum_to_one(outputs: Array) -> bool:
     """Whether no output is negative and the outputs of each example sum to 1."""
     return outputs.ndim == 2 and bool((outputs >= 0).all() and np.allclose(outputs.sum(1), 1, atol=_MAX_FLOAT_ERROR))
 

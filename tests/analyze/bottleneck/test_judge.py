@@ -219,7 +219,8 @@ def test_a_run_without_steps_is_not_clear() -> None:
     assert judge(facts(worker(steps=0)), CONFIGURATION).cause == NOT_CLEAR
 
 
-def test_few_steps_or_low_coverage_lower_the_confidence() -> None:
+def test_few_steps_a_short_training_or_low_coverage_lower_the_confidence() -> None:
+    assert judge(facts(worker(compute=10), seconds=0.5), CONFIGURATION).confidence == "low"
     assert judge(facts(worker(steps=30, compute=10)), CONFIGURATION).confidence == "medium"
     assert judge(facts(worker(steps=10, compute=10)), CONFIGURATION).confidence == "low"
     assert judge(facts(worker(compute=10), coverage=0.8), CONFIGURATION).confidence == "medium"

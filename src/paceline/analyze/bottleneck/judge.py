@@ -7,6 +7,7 @@ from paceline.analyze.bottleneck.remedies import Configuration, remedies
 from paceline.analyze.bottleneck.suspect import UNKNOWN, Suspect
 from paceline.analyze.bottleneck.suspects import suspects
 from paceline.present.numbers import percent
+from paceline.present.thresholds import SHORT_TRAINING_S
 from paceline.store.result import RUN_TIME, WORKERS_TIME, AccountedTime, Verdict
 
 NOT_CLEAR = "not clear"
@@ -64,6 +65,8 @@ def _confidence(facts: Facts, first: Suspect, second: Suspect | None) -> Literal
     # Startup time is known after one step.
     if first.cause == "startup":
         return "high"
+    if facts.seconds < SHORT_TRAINING_S:
+        return "low"
     margin, steps = first.share - (second.share if second else 0.0), facts.steps
     if steps >= _MANY_STEPS and facts.coverage >= 0.9 and margin >= 0.15 and first.share >= 2 * MIN_SHARE:
         return "high"

@@ -169,7 +169,8 @@ def _reduce_traffic(configuration: Configuration) -> Iterator[tuple[str, str]]:
 def _larger_batch(configuration: Configuration) -> Iterator[tuple[str, str]]:
     if configuration.trains:
         batch = configuration.spec.batch * _FACTOR
-        yield "use a larger batch: less communication per example", configuration.command(batch=batch)
+        cost = "overhead" if configuration.strategy.single_worker else "communication"
+        yield f"use a larger batch: less {cost} per example", configuration.command(batch=batch)
     else:
         yield "use larger blocks: fewer transfers", ""
 

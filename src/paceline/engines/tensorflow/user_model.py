@@ -48,8 +48,8 @@ class FunctionModel(UserModel):
         vector = np.concatenate([value.reshape(-1) for value in values.values()])
         return vector if part is None else vector[part].copy()
 
-    def first_outputs(self) -> Array:
-        inputs, values = map(tf.constant, self.example.inputs), map(tf.constant, self._built[1].values())
+    def first_outputs(self, scale: float = 1.0) -> Array:
+        inputs, values = map(tf.constant, self.scaled_inputs(scale)), map(tf.constant, self._built[1].values())
         outputs: Array = self.outputs(list(inputs), list(values)).numpy()
         return outputs
 

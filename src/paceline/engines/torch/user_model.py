@@ -58,10 +58,10 @@ class ModuleModel(UserModel):
         vector: Vector = torch.cat(values).numpy()
         return vector if part is None else vector[part].copy()
 
-    def first_outputs(self) -> Array:
+    def first_outputs(self, scale: float = 1.0) -> Array:
         with torch.random.fork_rng(devices=[]), torch.inference_mode():
             module = self._new_module(self._context.job.seed).eval()
-            outputs: Array = module(*(torch.from_numpy(array) for array in self.example.inputs)).numpy()
+            outputs: Array = module(*(torch.from_numpy(array) for array in self.scaled_inputs(scale))).numpy()
         return outputs
 
     def build(self, tensor_views: list[torch.Tensor]) -> tuple[torch.nn.Module, TrainableParameters]:
