@@ -1,6 +1,7 @@
 """A connection to a Ray cluster for one run, or the one that this process has already."""
 
 import logging
+import os
 import re
 import socket
 import threading
@@ -11,6 +12,8 @@ from importlib.metadata import distribution
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from paceline.errors import HostError, message_of
 from paceline.hosts.ray.address import AUTO, RayAddress
@@ -44,6 +47,7 @@ def connect(address: RayAddress, namespace: str) -> Iterator[Any]:
         yield ray
         return
     _require_listener(address)
+    _require_node(address)
     try:
         _run_within(_CONNECT_S, lambda: ray.init(**_settings(address, namespace)))
     except Exception as error:
@@ -58,7 +62,7 @@ def connect(address: RayAddress, namespace: str) -> Iterator[Any]:
 def explain(address: RayAddress, error: Exception) -> str:
     """Why the cluster cannot be used, in one line that says what to do."""
     text = message_of(error) or type(error).__name__
-    cluster = "the Ray cluster" if address.text == AUTO else f"the Ray cluster at {address.text}"
+    cluster = _name(address)
     if versions := _VERSIONS.search(text):
         theirs, ours = versions.group(1, 2), versions.group(3, 4)
         return (
@@ -73,11 +77,19 @@ def explain(address: RayAddress, error: Exception) -> str:
             "--hosts ray:HOST:PORT or --hosts ray:ray://HOST:PORT"
         )
     if any(words in text for words in _NOT_A_NODE):
-        return (
-            f"this machine is not a node of {cluster}: run Paceline on a node, or use Ray Client, "
-            f"--hosts ray:ray://{address.host or 'HOST'}:10001"
-        )
+        return _not_a_node(address)
     return f"{cluster} cannot be used: {text}"
+
+
+def _name(address: RayAddress) -> str:
+    return "the Ray cluster" if address.text == AUTO else f"the Ray cluster at {address.text}"
+
+
+def _not_a_node(address: RayAddress) -> str:
+    return (
+        f"this machine is not a node of {_name(address)}: run Paceline on a node, or use Ray Client, "
+        f"--hosts ray:ray://{address.host or 'HOST'}:10001"
+    )
 
 
 def own_code() -> list[str]:
@@ -108,6 +120,19 @@ def _require_listener(address: RayAddress) -> None:
         raise HostError(
             f"no Ray cluster can be reached at {address.text}: {reason}: check the address, and that `ray status` works"
         ) from None
+
+
+def _require_node(address: RayAddress) -> None:
+    """HostError if this machine is not a node of any cluster: Ray may end the whole process in that case."""
+    if not address.host or address.text.startswith("ray://"):
+        return
+    prefix = "--raylet_socket_name="
+    for process in psutil.process_iter(["name", "cmdline"]):
+        if process.info["name"] == "raylet":
+            sockets = [word.removeprefix(prefix) for word in process.info["cmdline"] or [] if word.startswith(prefix)]
+            if any(map(os.path.exists, sockets)):
+                return
+    raise HostError(_not_a_node(address))
 
 
 def _run_within(timeout_s: float, function: Any) -> Any:
