@@ -70,9 +70,14 @@ def test_each_workers_curves_are_apart_and_as_recorded(tmp_path: Path, engine: s
     assert curve(board, "w0", "eval/accuracy")[-1][1] == pytest.approx(result.final.accuracy, abs=1e-6)
 
 
-def test_a_tensorflow_run_has_its_graph(tmp_path: Path) -> None:
-    (result,) = paceline.run("logreg", engine="tensorflow", stop="steps=20", runs=str(tmp_path / "runs"))
-    assert opened(result).Graph("w0").node
+def test_a_tensorflow_run_has_the_graph_of_every_worker(tmp_path: Path) -> None:
+    (result,) = paceline.run(
+        "logreg", engine="tensorflow", strategy="ps-sync", layout="pw w", stop="steps=20", runs=str(tmp_path / "runs")
+    )
+    for number, worker in enumerate(("w0", "w1")):
+        devices = {node.device for node in opened(result).Graph(worker).node}
+        assert any(f"/job:worker/task:{number}" in device for device in devices)
+        assert any("/job:ps/task:0" in device for device in devices)
 
 
 @pytest.mark.parametrize("engine", ["torch", "tensorflow"])

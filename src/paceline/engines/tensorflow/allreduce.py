@@ -48,9 +48,8 @@ class AllReduce:
         self._exchange(*(tf.zeros_like(variable) for variable in self._variables))
         self._broadcast(0, 0)
         self._stop_consensus = StopConsensus(self._timed_broadcast, job.eval_every)
-        if job.is_chief:
-            graph = self._gradients.graph
-            context.rendezvous.attach("tensorboard", "events.out.tfevents.graph", graph_event(graph))
+        graph = self._gradients.graph
+        context.rendezvous.attach("tensorboard", "events.out.tfevents.graph", graph_event(graph))
 
     def start(self) -> int:
         return self._updates

@@ -63,8 +63,8 @@ class ParameterServerWorker:
         self._set_up(InitialState(context))
         if job.evaluates:
             self._predictor = LocalPredictor(self._model, job.threads)
-        if job.is_chief:
-            context.rendezvous.attach("tensorboard", "events.out.tfevents.graph", graph_event(self._graph))
+        # The graph of one worker has its own copy of the model only: TensorBoard shows those of all workers.
+        context.rendezvous.attach("tensorboard", "events.out.tfevents.graph", graph_event(self._graph))
 
     # ---- implemented by the subclasses ----
 
