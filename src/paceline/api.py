@@ -49,6 +49,10 @@ def run(
     shuffle: int | str | Sequence[int | str] = "all",
     eval_by: str | Sequence[str] = "chief",
     histograms: bool | Sequence[bool] = False,
+    master: str | Sequence[str | None] | None = None,
+    executor_memory: str | Sequence[str | None] | None = None,
+    driver_memory: str | Sequence[str | None] | None = None,
+    lineage: int | str | Sequence[int | str | None] | None = None,
     repeat: int = 1,
     name: str | None = None,
     runs: str = "runs",
@@ -126,6 +130,13 @@ def run(
         eval_by: Who evaluates every eval-every updates: chief (worker 0), or all workers, each with the parameters that
             it has. One of chief, workers. Default: chief.
         histograms: Write histograms of all parameters for TensorBoard at each evaluation. Default: false.
+        master: Spark: the address of a cluster that exists already: spark://HOST:PORT, yarn or local[N]. Default: a
+            standalone cluster on the run's hosts.
+        executor_memory: Spark: heap of each executor, e.g. 512m or 2g. Default: an even share of half of the machine's
+            memory, at most 4g.
+        driver_memory: Spark: heap of the driver, e.g. 512m or 2g. Default: as executor_memory.
+        lineage: Spark, bsp-sgd: make the RDD of each step from that of the step before, as iterative programs do. N:
+            checkpoint it every N steps; grow: never. Default: every step starts from the same RDD.
         repeat: Number of times to repeat each run. Must be 1 or more. Default: 1.
         name: Name of the sweep: a-z, 0-9 and '-'. With the name of an earlier sweep, only missing runs are made.
             Default: the workload's.

@@ -88,17 +88,44 @@ def combine_views(*views: RunView) -> RunView:
 
 
 def plan(experiment: Experiment) -> list[RunPlan]:
-    """The plans of all runs of the experiment; an error if any of the runs cannot work."""
-    specs = expand(experiment)
+    """The plans of all runs of the experiment; an error if any of the runs cannot work.
+
+    In a sweep over engines and strategies, the pairs that do not exist are left out (see `skipped_pairs`).
+    """
+    skipped = set(skipped_pairs(experiment))
+    specs = [spec for spec in expand(experiment) if (spec.engine, spec.strategy) not in skipped]
     choices = catalog({spec.workload for spec in specs}, {spec.hosts for spec in specs})
     if "engine" not in experiment.given:
         specs = [with_only_engine(spec, choices) for spec in specs]
     plans = [place(spec, choices) for spec in specs]
     for run_plan in plans:
         host_provider(run_plan.spec.hosts).check(host_requests(run_plan))
+    _check_machine(plans)
     if not plans:
         raise PlanError("the experiment has no runs: give at least one value for each option")
     return plans
+
+
+def skipped_pairs(experiment: Experiment) -> list[tuple[str, str]]:
+    """The pairs of engine and strategy of a sweep over both that do not exist, if others of it do."""
+    if not {"engine", "strategy"} <= experiment.axes.keys():
+        return []
+    found = engines()
+    pairs = [(engine, name) for engine in experiment.axes["engine"] for name in experiment.axes["strategy"]]
+    # Names that are not known are refused when the run is planned.
+    missing = [
+        (engine, name)
+        for engine, name in pairs
+        if engine in found and name in strategies() and name not in found[engine].strategies
+    ]
+    return missing if len(missing) < len(pairs) else []
+
+
+def _check_machine(plans: Sequence[RunPlan]) -> None:
+    """Raise PlanError if an engine whose tasks run on this machine lacks something here that it needs."""
+    for engine in sorted({run_plan.spec.engine for run_plan in plans if run_plan.shares_one_machine}):
+        for problem in engines()[engine].problems:
+            raise PlanError(f"engine {engine} cannot run here: {problem}")
 
 
 def run(
@@ -116,6 +143,8 @@ def run(
     `warn_of_conditions`: say if earlier runs of this name have other stop rules, another seed or the like.
     """
     plans = plan(experiment)
+    for engine, strategy in skipped_pairs(experiment):
+        on_message(f"skipped {strategy} on {engine}: engine {engine} has no strategy {strategy}")
     with prepared([run_plan.spec for run_plan in plans]):
         return _run_plans(
             experiment, plans, view, on_result, on_message, show_work, warn_of_conditions=warn_of_conditions
@@ -244,6 +273,7 @@ def _engine_facts() -> dict[str, EngineFacts]:
             strategies=engine.strategies,
             installed=engine.installed,
             install_hint=engine.install_hint,
+            options=engine.options,
             shares_memory=engine.shares_memory,
             drops_late_gradients=engine.drops_late_gradients,
             unauthenticated=engine.unauthenticated,
@@ -266,6 +296,8 @@ def _workload_facts(workload: Workload) -> WorkloadFacts:
         takes_order=workload.dataset in datasets.SHUFFLED,
         takes_momentum=not (workload.model and workload.model.by_rows),
         trains=workload.blocks is None,
+        parameters=workload.model.size if workload.model else 0,
+        linear=bool(workload.model and workload.model.is_linear),
         refused=workload.refused,
     )
 

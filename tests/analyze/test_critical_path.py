@@ -71,3 +71,12 @@ def test_who_is_at_the_end_first_has_not_arrived_at_a_barrier() -> None:
 def test_one_worker_or_unknown_phases_have_no_critical_path() -> None:
     assert not len(critical_path(table(*step("w0", 0, data=0, compute=1, last_s=1)), barrier_phase="wait"))
     assert not len(critical_path(table(("w0", 0, "step", 0, 1), ("w1", 0, "step", 0, 1)), barrier_phase="wait"))
+
+
+def test_where_workers_also_wait_for_their_task_the_last_wait_is_the_barrier() -> None:
+    steps = table(
+        *step("w0", 0, data=0, compute=1.0, last_s=3.0), *step("w1", 0, data=0, compute=3.0, last_s=3.0),
+        ("w0", 0, "wait", -0.1, 0.1), ("w1", 0, "wait", -0.2, 0.2),
+    )  # fmt: skip
+    (row,) = critical_path(steps, barrier_phase="wait", last_wait=True).iter_rows(named=True)
+    assert (row["task"], row["late_s"]) == ("w1", 2.0)

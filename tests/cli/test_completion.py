@@ -14,7 +14,7 @@ from paceline.cli.main import run_command
 
 BASH = shutil.which("bash") or ""
 needs_bash = pytest.mark.skipif(not BASH, reason="bash is not installed")
-FRAMEWORKS = {"torch", "tensorflow", "keras", "polars", "plotly", "tensorboard", "zmq"}
+FRAMEWORKS = {"torch", "tensorflow", "pyspark", "keras", "polars", "plotly", "tensorboard", "zmq"}
 
 Complete = Callable[..., list[str]]
 
@@ -74,8 +74,8 @@ def make_runs(directory: Path, *ids: str) -> None:
         (("run", "logreg", "--strat"), ["--strategy"]),
         (("run", "l"), ["logreg", "lenet"]),
         (("run", "logreg,le"), ["logreg,lenet"]),
-        (("run", "logreg", "--engine", ""), ["tensorflow", "torch"]),
-        (("run", "logreg", "--engine", "torch,"), ["torch,tensorflow"]),
+        (("run", "logreg", "--engine", ""), ["spark", "tensorflow", "torch"]),
+        (("run", "logreg", "--engine", "torch,"), ["torch,spark", "torch,tensorflow"]),
         (("run", "logreg", "--strategy", "ps"), ["ps-sync", "ps-async"]),
         (("run", "logreg", "--strategy", "ps-sync,ps"), ["ps-sync,ps-async"]),
         (("run", "logreg", "--layout", "c"), ["cluster", "cluster2"]),

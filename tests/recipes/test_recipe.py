@@ -39,6 +39,7 @@ def expected_rows(recipe: Recipe, *, full: bool) -> list[dict[str, str]]:
             "layout": str(plan.layout), "batch": str(spec.batch), "strategy": spec.strategy, "size": plan.size,
             "examples": str(spec.examples or "all"), "model": plan.title, "activation": str(spec.activation or "-"),
             "steps_per_epoch": str(spec.steps_per_epoch or "-"), "stop": " ".join(map(str, spec.stop)),
+            "engine": spec.engine, "lineage": spec.lineage or "none",
         }  # fmt: skip
         workers = [{"worker": str(task.index)} for task in plan.workers]
         hosts = [{"host": host} for host in plan.layout.hosts]

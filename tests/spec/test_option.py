@@ -73,6 +73,8 @@ VALUES: dict[str, list[Any]] = {
     "lr": [0.1, 0.2], "momentum": [0, 0.9], "transport": ["memory", "tcp"], "record": [True, False],
     "lr_scale": ["none", "linear"], "init": ["normal:1", "uniform:-1:1"], "activation": ["relu", "tanh"],
     "shard": ["global", "worker"], "shuffle": ["all", 10], "eval_by": ["chief", "workers"], "histograms": [True, False],
+    "master": ["yarn", "local[2]"], "executor_memory": ["512m", "2g"], "driver_memory": ["512m", "2g"],
+    "lineage": ["grow", 20],
 }  # fmt: skip
 
 

@@ -16,16 +16,18 @@ def critical_path(
     workers: int | None = None,
     last_steps: LastSteps | None = None,
     uncertainty: Uncertainty = EXACT,
+    last_wait: bool = False,
 ) -> pl.DataFrame:
     """One row per step: the worker that arrived last at the barrier, its delay against the median of the other workers,
     and the phase in which it took longest compared with them. Steps that some workers did not make are left out, and
     those in which the clocks of the hosts cannot say who was last. Empty if phases are not recorded for each step.
 
     A worker arrives at the barrier when its `barrier_phase` begins. If `steps` is a part of a table, `workers` (the
-    number of workers that ever wait at the barrier) and `last_steps` are those of the whole table.
+    number of workers that ever wait at the barrier) and `last_steps` are those of the whole table. `last_wait`: the
+    barrier is the last wait of a step, see `Strategy.waits_for_task`.
     """
     untraced = rows_of_complete_steps(steps, last_steps).filter(~pl.col("traced"))
-    arrivals = _arrivals(untraced, barrier_phase)
+    arrivals = _arrivals(untraced, barrier_phase, last_wait=last_wait)
     workers = arrivals["task"].n_unique() if workers is None else workers
     complete = arrivals.filter(pl.len().over("step") == workers) if workers > 1 else arrivals.clear()
     if not len(complete):
@@ -38,10 +40,11 @@ def critical_path(
     return joined.select("step", "task", late, pl.col("phase").fill_null("compute"))
 
 
-def _arrivals(steps: pl.DataFrame, kind: str) -> pl.DataFrame:
+def _arrivals(steps: pl.DataFrame, kind: str, *, last_wait: bool) -> pl.DataFrame:
     waits = steps.filter(pl.col("kind") == kind)
-    # A worker may wait more than once in a step: the first wait is the barrier.
-    return waits.group_by("step", "task").agg(pl.col("host").first(), arrived_s=pl.col("t_s").min())
+    # A worker may wait more than once in a step: mostly the first wait is the barrier.
+    start = pl.col("t_s").max() if last_wait else pl.col("t_s").min()
+    return waits.group_by("step", "task").agg(pl.col("host").first(), arrived_s=start)
 
 
 def _slowest_phases(steps: pl.DataFrame, workers: int, barrier_phase: str) -> pl.DataFrame:

@@ -121,6 +121,8 @@ def _outcome(run: StoredRun, training: Training) -> dict[str, Any]:
         "reason": reason,
         "tainted": any(event.get("taints") for event in run.events),
         "final": _final(run, chief),
+        "details": chief.details if chief else {},
+        "not_measured": list(chief.not_measured) if chief else [],
         "reached": _reached(chief, training.start_s),
         "incidents": [
             Incident(t_s=event.t_s, what=event.what, task=event.task, host=event.host)
@@ -146,17 +148,25 @@ def _amounts(run: StoredRun, training: Training, workers: list[WorkerResult], re
     steps = sum(worker.steps for worker in workers)
     earlier_steps = sum(steps_before(header).values())
     gradients = header.strategy.gradients_per_update(len(workers), header.spec.backup)
+    examples, examples_before = steps * batch, earlier_steps * batch
+    if reported := [event.examples for event in training.outcomes.values() if event.examples is not None]:
+        examples, examples_before = sum(reported), 0
     return {
-        "examples_per_update": batch * gradients,
+        "examples_per_update": examples // max(1, updates) if reported else batch * gradients,
         "lr": header.lr,
         "exchanged": run_exchanged(workers, updates - updates_before),
         "updates": updates,
-        "examples": steps * batch,
+        "examples": examples,
         "train_s": round(training.seconds, 6),
         "total_s": round(total_s(run), 6),
         "first_step_s": first_step_s(run),
         "updates_per_s": round(training.rate(updates - updates_before, synchronous=synchronous), 4),
-        "examples_per_s": round(training.rate(steps - earlier_steps, synchronous=False) * batch, 3),
+        "examples_per_s": round(
+            (examples - examples_before) / max(training.seconds, 1e-9)
+            if reported
+            else training.rate(steps - earlier_steps, synchronous=False) * batch,
+            3,
+        ),
         "traced_steps": training.traced_steps,
         "unrecorded_steps": _unrecorded_steps(
             header, training, recorded, steps - earlier_steps if synchronous else updates - updates_before

@@ -40,6 +40,10 @@ def doctor(
     line(True, "python", f"{platform.python_version()} on {platform.system()}, {os.cpu_count()} cores")
     for name, engine in engines.found.items():
         line(engine.installed, f"engine {name}", engine.version or f"not installed: {engine.install_hint}")
+        for problem in engine.problems:
+            line(False, f"engine {name}", problem)
+        for hint in engine.hints:
+            line(True, f"engine {name}", hint)
     for ability in capabilities():
         line(ability.works, ability.name, ability.detail)
     for kind, plugins in (("engine", engines), ("hosts", host_plugins()), ("strategy", strategy_plugins())):

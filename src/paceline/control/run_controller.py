@@ -59,8 +59,9 @@ def restart_policy(plan: RunPlan) -> events.RestartPolicy:
     if spec.on_failure == "fail":
         return events.RestartPolicy()
     restart_requested = spec.on_failure == "restart"
+    others_continue = not plan.strategy.synchronous or plan.strategy.others_take_over
     workers_can_rejoin = (
-        plan.servers and engines()[spec.engine].workers_rejoin and (restart_requested or not plan.strategy.synchronous)
+        plan.servers and engines()[spec.engine].workers_rejoin and (restart_requested or others_continue)
     )
     workers = frozenset(place.task for place in plan.workers) if workers_can_rejoin else frozenset()
     # All workers read the parameter values in the chief's shared memory, so the chief cannot be restarted alone. With
@@ -152,6 +153,7 @@ class RunController:
         self._code_files = tuple(reference(path, name) for name, path in code_files(plan.spec.workload))
         self._cores: dict[str, int] = {}
         """Of each host that has joined."""
+        self._memory_bytes: dict[str, int] = {}
         self._ingest = Ingest(writer, RunState(writer.paths.id, plan))
         startup_s = startup_deadline_s(plan, self._cores)
         self._policy = restart_policy(plan)
@@ -284,6 +286,7 @@ class RunController:
             self._decide(events.AgentLost(host, "no answer to pings"))
             return
         self._cores[host] = hello.cores
+        self._memory_bytes[host] = hello.memory_bytes
         self._writer.event(
             "joined",
             host=host,
@@ -444,6 +447,8 @@ class RunController:
             checkpoint_every=Interval.parse(spec.checkpoint_every) if spec.checkpoint_every else None,
             threads=spec.threads or self._fair_threads(place.host),
             tune_threads=spec.threads is None,
+            memory_bytes=self._fair_memory(place.host),
+            options={name: value for name in self._engine.options if (value := getattr(spec, name)) is not None},
             trace_every=spec.trace_every,
             transport=plan.transport,
             record=spec.record,
@@ -471,6 +476,12 @@ class RunController:
         host_share = int((cpus or cores) // workers_on_host)
         limits = workload(self._plan.spec.workload, self._plan.size).most_threads or cores
         return max(1, min(machine_share, host_share, limits))
+
+    def _fair_memory(self, host: str) -> int:
+        """Memory for a task on `host`: an equal share among the tasks of its machine."""
+        places = self._plan.places
+        on_machine = len(places) if self._plan.shares_one_machine else sum(place.host == host for place in places)
+        return self._memory_bytes[host] // max(1, on_machine)
 
     def _on_run_clock(self, task: str, outcome: Outcome) -> dict[str, Any]:
         host = self._task_hosts[task]

@@ -19,7 +19,6 @@ from paceline.entry_points import load_object
 from paceline.versions import installed_version
 
 if TYPE_CHECKING:  # Shell completion lists engines and must not wait for NumPy.
-    from paceline.workloads.layers import Layer
     from paceline.workloads.workload import Workload
 
 Secrets = dict[str, dict[str, str]]
@@ -65,12 +64,19 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """By strategy: what listens on ports that the operating system chooses, as text to follow `because`. Such a
     strategy is refused on hosts that allow only certain ports. All other listeners keep to `Job.ports`."""
 
-    layers: "frozenset[type[Layer]] | None" = None
-    """The layers that it can build; None is all."""
+    layers: frozenset[str] | None = None
+    """The names of the layers that it can build (see workloads.layers), such as `Dense`; None is all."""
     multiplies_blocks: bool = False
     """Whether it runs workloads that multiply matrices block by block instead of training."""
     user_model: str | None = None
     """The field of Workload in which a user gives a model of this framework; None: it takes none."""
+
+    options: frozenset[str] = frozenset()
+    """The options of spec.experiment that only some engines have and that this one has, such as `master`."""
+    check: str | None = None
+    """`module:function` of () -> list[str]: what this machine lacks to run the engine, each with the remedy."""
+    advice: str | None = None
+    """`module:function` of () -> list[str]: what would make the engine faster on this machine."""
 
     shares_memory: bool = False
     """Whether its servers and workers can pass values through memory that they share."""
@@ -86,6 +92,16 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
         return find_spec(self.required_module) is not None
 
     @property
+    def problems(self) -> list[str]:
+        """What this machine lacks to run the engine although it is installed, each with the remedy."""
+        return cast(list[str], load_object(self.check)()) if self.check and self.installed else []
+
+    @property
+    def hints(self) -> list[str]:
+        """What would make the engine faster on this machine."""
+        return cast(list[str], load_object(self.advice)()) if self.advice and self.installed else []
+
+    @property
     def version(self) -> str | None:
         """Of the framework as it is installed here; None if it is not."""
         return installed_version(self.distributions)
@@ -95,7 +111,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
         if workload.blocks:
             return self.multiplies_blocks
         if workload.model:
-            return self.layers is None or {type(layer) for layer in workload.model.layers} <= self.layers
+            return self.layers is None or {type(layer).__name__ for layer in workload.model.layers} <= self.layers
         return self.user_model in workload.user_models
 
     def new_secrets(self) -> Secrets:

@@ -22,6 +22,8 @@ class FileStore:
     """
 
     def __init__(self, cache: Path, scratch: Path) -> None:
+        self.scratch = scratch
+        """A directory for anything else that a task writes; it is removed at the end of the run."""
         self._cache, self._scratch = cache / "files", scratch / "files"
         self._incoming: dict[str, _IncomingFile] = {}
 

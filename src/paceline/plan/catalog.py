@@ -16,6 +16,8 @@ class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
     strategies: frozenset[str]
     installed: bool
     install_hint: str
+    options: frozenset[str] = frozenset()
+    """The options that only some engines have and that this one has."""
     drops_late_gradients: bool = False
     """Whether its parameter servers can make an update without the gradients of the slowest workers."""
     shares_memory: bool = False
@@ -47,6 +49,10 @@ class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
     takes_momentum: bool = True
     trains: bool = True
     """False for a computation that is not training: it has steps, but no examples."""
+    parameters: int = 0
+    """The number of values of its model; 0 if that is not known."""
+    linear: bool = False
+    """Whether its model is one linear layer for classification."""
     refused: Mapping[Fact, str] = {}
     """Facts of strategies that the workload does not support, each with the reason."""
 

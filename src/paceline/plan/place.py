@@ -21,6 +21,8 @@ from paceline.strategies.descriptor import Strategy
 DEFAULT_EVAL_EVERY = 100
 """Updates between evaluations if a stop rule needs loss or accuracy."""
 
+LARGEST_DEFAULT_HEAP_GIB = 4
+"""No driver gets a larger heap unless the user asks for it."""
 DEFAULT_TIME_LIMIT_S = 3600.0
 """The time limit of a run that only a loss or accuracy can end, which it may never reach."""
 
@@ -114,7 +116,7 @@ def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
         strategy=strategy,
         updates_per_epoch=updates_per_epoch,
         update_limit=limit,
-        eval_every=spec.eval_every or (DEFAULT_EVAL_EVERY if needs_evaluations else None),
+        eval_every=spec.eval_every or ((strategy.eval_every or DEFAULT_EVAL_EVERY) if needs_evaluations else None),
         time_limit_s=_time_limit_s(spec),
         transport=_transport(spec, workload, catalog, kind),
         limits=limits(spec, layout),
@@ -154,6 +156,10 @@ def _check_names(spec: RunSpec, catalog: Catalog) -> None:
         )
     if not engine.installed:
         raise PlanError(f"engine {spec.engine} is not installed: {engine.install_hint}")
+    for option in sorted({option for facts in catalog.engines.values() for option in facts.options}):
+        if getattr(spec, option) is not None and option not in engine.options:
+            able = " or ".join(name for name, facts in catalog.engines.items() if option in facts.options)
+            raise PlanError(f"engine {spec.engine} has no option {option}: remove it, or use --engine {able}")
 
 
 def _choose_size(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
@@ -180,8 +186,20 @@ def _choose_size(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
         raise PlanError(f"{title} provides its own examples: remove --examples, and limit them in the workload")
     if not workload.has_accuracy and any(rule.kind == "accuracy" for rule in spec.stop):
         raise PlanError(f"{title} has no accuracy: use a stop rule of loss instead")
+    if spec.eval_by == "workers" and not catalog.strategies[spec.strategy].workers_evaluate:
+        raise PlanError(f"with {spec.strategy} only the driver has the parameters: remove eval_by=workers")
+    if catalog.strategies[spec.strategy].linear_models_only and not workload.linear:
+        raise PlanError(
+            f"{title} does not support strategy {spec.strategy}: it trains only models of one linear layer, such as "
+            "softmax regression"
+        )
     if reason := catalog.strategies[spec.strategy].reason_against(workload.refused):
         raise PlanError(f"{title} does not support strategy {spec.strategy}: {reason}")
+    needed = catalog.strategies[spec.strategy].driver_memory_gib(workload.parameters)
+    if needed > LARGEST_DEFAULT_HEAP_GIB and spec.driver_memory is None:
+        raise PlanError(
+            f"{spec.strategy} on {title} needs about {needed} GiB in the driver: add --set driver_memory={needed + 2}g"
+        )
     return size, workload
 
 
@@ -226,6 +244,8 @@ def _updates_per_epoch(spec: RunSpec, workload: WorkloadFacts, layout: Layout, s
             f"batch {spec.batch} is larger than a worker's shard of {shard} examples "
             f"({examples} over {layout.workers} workers): use a smaller batch or fewer workers"
         )
+    if strategy.whole_data:
+        return 1
     steps = spec.steps_per_epoch or examples // (spec.batch * layout.workers)
     return steps if strategy.synchronous else steps * layout.workers
 
@@ -265,6 +285,11 @@ def _check_layout(strategy: Strategy, layout: Layout) -> None:
     if strategy.has_servers and layout.servers == 0:
         raise PlanError(
             f"{strategy.name} needs a parameter server, but layout '{layout}' has none: add a p, e.g. 'pw w'"
+        )
+    if strategy.one_server and layout.servers > 1:
+        raise PlanError(
+            f"{strategy.name} has one {strategy.server_is}, but layout '{layout}' has {layout.servers} letters p: "
+            "leave one"
         )
     if not strategy.has_servers and layout.servers:
         raise PlanError(

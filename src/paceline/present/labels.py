@@ -40,6 +40,7 @@ CAUSES = {
     "barrier": "synchronization barrier",
     "imbalance": "load imbalance",
     "checkpoint": "checkpointing",
+    "gc": "garbage collection",
     "unknown": "not known",
 }
 """Names of bottleneck causes that need more words than their key in the JSON."""

@@ -25,9 +25,16 @@ def run_notes(result: Result) -> list[str]:
             f"{result.unrecorded_steps} of the steps have no record: their worker was killed after its gradient was "
             "applied and before it had recorded the step"
         )
+    notes += [f"not measured: {what}" for what in result.not_measured]
+    if result.details:
+        notes.append(f"{result.engine}: " + ", ".join(_detail(*item) for item in result.details.items()))
     if 0 < result.train_s < SHORT_TRAINING_S:
         notes.append(f"training took only {result.train_s:.2f} s: too short for reliable host metrics")
     return notes
+
+
+def _detail(name: str, value: str | float) -> str:
+    return f"{name.replace('_', ' ')} {value if isinstance(value, str) else f'{value:.3g}'}"
 
 
 def highest_background_load(result: Result) -> tuple[float, str | None]:

@@ -60,6 +60,7 @@ def _of_run(result: Result, stored: StoredRun) -> Observation:
         "strategy": result.strategy,
         "layout": result.layout,
         "batch": str(result.batch),
+        "lineage": str(result.settings.get("lineage") or "none"),
         "examples": "all" if examples is None else str(examples),
         "activation": str(result.settings.get("activation") or "-"),
         "steps_per_epoch": str(result.settings.get("steps_per_epoch") or "-"),

@@ -28,6 +28,11 @@ class RecordKind(IntEnum):
     """A whole step with all its phases."""
     SERVE = 9
     """How long a parameter server was busy between `start_ns` and the next such record."""
+    SCHEDULE = 10
+    """The part of `wait` in which the framework's scheduler had not started the step's work yet or not noticed its
+    end. The duration is that of all such parts of a step."""
+    GC = 11
+    """How long the runtime of the framework stopped for garbage collection in a step, outside of its phases."""
 
 
 # Plain integers for the code that runs at every step: enum members are slower to look up and to compare.

@@ -210,11 +210,15 @@ class Recorder:
     def busy(self, kind: RecordKind) -> Iterator[None]:
         """Show readers of the file, while this lasts, that the task does work of this kind instead of steps."""
         before = self._words[BUSY_WORD]
-        self._words[BUSY_WORD] = kind
+        self.set_busy(kind)
         try:
             yield
         finally:
-            self._words[BUSY_WORD] = before
+            self.set_busy(before)
+
+    def set_busy(self, kind: int) -> None:
+        """Show readers of the file that the task does work of this RecordKind from now on; 0: steps."""
+        self._words[BUSY_WORD] = kind
 
     def close(self) -> None:
         self._words.release()

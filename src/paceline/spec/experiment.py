@@ -16,7 +16,15 @@ from paceline.spec.interval import Interval
 from paceline.spec.option import Option, options_of
 from paceline.spec.stop import StopRule, read_rules
 from paceline.spec.training import Initialisation, shuffle_buffer
-from paceline.spec.values import check_directory, check_name, number_as_text, per_host
+from paceline.spec.values import (
+    check_directory,
+    check_heap,
+    check_lineage,
+    check_master,
+    check_name,
+    number_as_text,
+    per_host,
+)
 
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -311,6 +319,44 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     histograms: Annotated[
         bool, Option(help="Write histograms of all parameters for TensorBoard at each evaluation.")
     ] = False
+    master: Annotated[
+        str | None,
+        Option(
+            unset="a standalone cluster on the run's hosts",
+            check=check_master,
+            help="Spark: the address of a cluster that exists already: spark://HOST:PORT, yarn or local[N].",
+        ),
+    ] = None
+    executor_memory: Annotated[
+        str | None,
+        Option(
+            unit="bytes",
+            unset="an even share of half of the machine's memory, at most 4g",
+            check=check_heap,
+            help="Spark: heap of each executor, e.g. 512m or 2g.",
+        ),
+    ] = None
+    driver_memory: Annotated[
+        str | None,
+        Option(
+            unit="bytes",
+            unset="as executor_memory",
+            check=check_heap,
+            help="Spark: heap of the driver, e.g. 512m or 2g.",
+        ),
+    ] = None
+    lineage: Annotated[
+        str | None,
+        Option(
+            accepts=int | str | None,
+            unit="steps",
+            unset="every step starts from the same RDD",
+            parse=number_as_text,
+            check=check_lineage,
+            help="Spark, bsp-sgd: make the RDD of each step from that of the step before, as iterative programs do. "
+            "N: checkpoint it every N steps; grow: never.",
+        ),
+    ] = None
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,7 +31,10 @@ def expand(experiment: Experiment) -> list[RunSpec]:
     return list(dict.fromkeys(runs))
 
 
-_ADDED_OPTIONS = (*("lr_scale", "init", "activation", "steps_per_epoch", "shard", "shuffle", "eval_by", "histograms"),)
+_ADDED_OPTIONS = (
+    *("lr_scale", "init", "activation", "steps_per_epoch", "shard", "shuffle", "eval_by", "histograms"),
+    *("master", "executor_memory", "driver_memory", "lineage"),
+)
 """Options that were added after the first release. Their defaults are not part of a key, so that a sweep recognizes the
 runs that an earlier version made."""
 

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from paceline.errors import SpecError
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,47}")
+_HEAP = re.compile(r"(\d{1,7})([mg])", re.ASCII)
+_MIN_HEAP_MIB = 256
+_MASTER = re.compile(r"spark://[^\s/]+:\d+|yarn|local\[(\d+|\*)\]", re.ASCII)
 
 
 def number_as_text(value: object) -> object:
@@ -42,3 +45,26 @@ def check_name(name: str) -> None:
 def check_directory(path: str) -> None:
     if not path:
         raise SpecError("the runs directory is empty text: name a directory with --runs, or remove the option")
+
+
+def heap_mib(text: str) -> int:
+    """The size of a Java heap in MiB: `2g` -> 2048."""
+    match = _HEAP.fullmatch(text.strip().lower())
+    size = int(match[1]) * (1024 if match[2] == "g" else 1) if match else 0
+    if size < _MIN_HEAP_MIB:
+        raise SpecError(f"memory '{text}': must be {_MIN_HEAP_MIB}m or more, e.g. 512m or 2g")
+    return size
+
+
+def check_heap(text: str) -> None:
+    heap_mib(text)
+
+
+def check_master(text: str) -> None:
+    if not _MASTER.fullmatch(text):
+        raise SpecError(f"master '{text}': must be spark://HOST:PORT, yarn or local[N]")
+
+
+def check_lineage(text: str) -> None:
+    if text != "grow" and not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise SpecError(f"lineage '{text}': must be grow, or the number of steps between checkpoints, e.g. 20")

@@ -111,6 +111,11 @@ class FinishedEvent(StoredEvent, frozen=True, kw_only=True):
     fetched_bytes: int = 0
     shard_sizes: dict[str, dict[str, int]] = {}
     """For each parameter server, the number of values that it stores of each parameter."""
+    details: dict[str, str | float] = {}
+    """What the engine reports about itself."""
+    not_measured: tuple[str, ...] = ()
+    examples: int | None = None
+    """Examples that the task trained on, if they are not one batch per step."""
 
 
 class IncidentEvent(StoredEvent, frozen=True, kw_only=True):

@@ -292,6 +292,10 @@ class Result(msgspec.Struct, kw_only=True):
     """Versions of Python, Paceline and the framework, by name."""
     links: list[PairLink] = []
     """The links between hosts, each direction once; empty if they were not measured."""
+    details: dict[str, str | float] = {}
+    """What the engine reports about itself: the libraries that it computes with, times of its start, failed tasks."""
+    not_measured: list[str] = []
+    """What could not be measured, because it ran on machines that are not the run's own."""
     schema: int = SCHEMA
     """Schema version with which the result was written; `decode` fills in keys that a later version added."""
 

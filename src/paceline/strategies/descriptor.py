@@ -30,6 +30,10 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True):
     too many steps ahead of the slowest."""
     has_servers: bool
     """Whether parameter servers hold the parameters, so that the layout needs at least one."""
+    one_server: bool = False
+    """Whether exactly one task may hold the parameters."""
+    server_is: str = "server"
+    """What holds the parameters; the bottleneck has this name if that task is the cause."""
     single_worker: bool = False
     """Whether it has exactly one worker. Such a run is the baseline of runs with several workers."""
     phases: tuple[Phase, ...]
@@ -38,10 +42,25 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True):
     """The recorded phase in which a worker waits for the others; None if it never waits. If this is not `wait`, the
     phase also holds the exchange: it begins when the worker arrives and ends for all workers at once, so the analysis
     splits the time until the last arrival out of it."""
+    waits_for_task: bool = False
+    """Whether a worker also waits at the start of a step, until it is given its work. Its last wait of a step is then
+    the one for the other workers; otherwise the first."""
     sends_every_parameter: bool = False
     """Whether workers exchange the gradient of every parameter, also of those that a batch did not use."""
     can_leave_out_slow_workers: bool = False
     """Whether an update can be made without the gradients of the slowest workers (--backup)."""
+    workers_evaluate: bool = True
+    """Whether every worker has the parameters between two steps, so that it can evaluate them."""
+    linear_models_only: bool = False
+    """Whether it trains only models of one linear layer, such as softmax regression."""
+    driver_bytes_per_parameter: int = 0
+    """Memory that the driver needs for each parameter; 0 if that is little."""
+    whole_data: bool = False
+    """Whether one update uses all training examples instead of one batch of every worker."""
+    others_take_over: bool = False
+    """Whether the other workers do the work of a lost worker until it is back, if the engine can restart it."""
+    eval_every: int | None = None
+    """Updates between evaluations if a stop rule needs them and the user gives no number; None: that of the plan."""
     asynchronous_counterpart: str | None = None
     """The strategy to suggest if workers should not wait for each other."""
     synchronous_counterpart: str | None = None
@@ -57,6 +76,10 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True):
     def gradients_per_update(self, workers: int, backup: int = 0) -> int:
         """The number of workers whose gradients one update averages; `backup` workers are not waited for."""
         return workers - backup if self.synchronous else 1
+
+    def driver_memory_gib(self, parameters: int) -> int:
+        """Memory that the driver needs for a model of that many parameters, in GiB, rounded up."""
+        return -(-parameters * self.driver_bytes_per_parameter // 2**30)
 
     def reason_against(self, refused: Mapping[Fact, str]) -> str | None:
         """The first reason that holds for this strategy of those for which a workload refuses strategies."""

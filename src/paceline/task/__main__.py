@@ -7,7 +7,6 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from paceline.errors import PacelineError, RunError, UserCodeError, message_of, shorten
@@ -48,33 +47,25 @@ def main() -> None:
 
 
 def _run(channel: "Channel[Job]", records: Path, files: FileStore) -> Outcome:
-    from paceline.data.registry import load
     from paceline.recording.recorder import Recorder, SilentRecorder
+    from paceline.train.job_data import workload_and_data
     from paceline.workloads.model import Model
-    from paceline.workloads.registry import workload
-    from paceline.workloads.user_data import user_examples
 
     job = channel.order
     connections.watch(job.address, lambda address, silent_s: _fail_disconnected(channel, address, silent_s))
-    spec = workload(_workload_name(job, files), job.size)
-    data = replace(job.data, paths=tuple(str(files.path(file)) for file in job.data_files))
+    spec, data = workload_and_data(job, files)
     context = TaskContext(
         job=job,
         workload=spec,
         # A workload with a model of the user's own has none yet: the engine builds it and replaces this placeholder.
         model=spec.model.changed(init=job.init, activation=job.activation) if spec.model else Model((1,), ()),
-        data=load(spec.dataset, data, job.examples) if spec.dataset else user_examples(spec),
+        data=data,
         recorder=(Recorder if job.record else SilentRecorder)(records),
         rendezvous=channel,
         files=files,
     )
     outcome: Outcome = _load_engine(job)(context)
     return outcome
-
-
-def _workload_name(job: Job, files: FileStore) -> str:
-    """The name of the workload on this host: a user's file may be at another path than on the controller's machine."""
-    return str(files.folder_of(job.code) / job.code[0].name) if job.code else job.workload
 
 
 def _load_engine(job: Job) -> Callable[[TaskContext], Outcome]:
@@ -104,9 +95,10 @@ def _traceback(error: BaseException, job: Job, files: FileStore) -> str:
 
     Empty for an error that Paceline raised about a user's workload: its line says everything.
     """
+    from paceline.train.job_data import workload_name
     from paceline.workloads.user_workload import code_path, is_user_workload, passes_through, user_traceback
 
-    name = _workload_name(job, files)
+    name = workload_name(job, files)
     if not is_user_workload(name):
         return shorten(traceback.format_exc())
     file = code_path(name)

@@ -75,6 +75,10 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     the number of updates."""
     trained_s: float = 0.0
     """Seconds of training before this task started."""
+    memory_bytes: int = 0
+    """This task's share of the memory of its machine; 0 if that is not known."""
+    options: dict[str, str] = {}
+    """Options that only some engines have, such as `master`."""
     tune_threads: bool = False
     """Whether the task may use fewer threads if it computes faster with them."""
     init: str | None = None
@@ -144,6 +148,12 @@ class Outcome(msgspec.Struct, kw_only=True):
     reached_ns: int = 0
     reached_update: int = 0
     diverged: bool = False
+    details: dict[str, str | float] = {}
+    """What the engine reports about itself, such as the library that it computes with; only the chief reports it."""
+    not_measured: tuple[str, ...] = ()
+    """What could not be measured; only the chief reports it."""
+    examples: int | None = None
+    """Examples that this worker trained on, if they are not one batch per step."""
 
 
 Peers = dict[str, dict[str, str]]

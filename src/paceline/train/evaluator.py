@@ -7,13 +7,13 @@ from paceline.recording.layout import RecordKind
 from paceline.recording.recorder import clock_ns
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.evaluation import Evaluation
-from paceline.train.strategy import Step, WorkerStrategy, evaluate
+from paceline.train.strategy import HoldsModel, Step, evaluate
 
 
 class Evaluator:
     """Evaluates on the test set every `eval_every` updates, and records it. One of the chief, or of every worker."""
 
-    def __init__(self, context: TaskContext, strategy: WorkerStrategy) -> None:
+    def __init__(self, context: TaskContext, strategy: HoldsModel) -> None:
         self._context, self._strategy = context, strategy
         self._test_batches = _limit_examples(context.data.test(), context.job.eval_examples)
         self._every = context.job.eval_every

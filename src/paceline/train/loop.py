@@ -5,13 +5,13 @@ from copy import copy
 
 from safetensors.numpy import save
 
-from paceline.data.batches import Batch
+from paceline.data.batches import Batch, Examples
 from paceline.recording.layout import RecordKind
 from paceline.recording.recorder import clock_ns
 from paceline.spec.stop import Improvement, StopRule, first_met_rule, limiting_rule
 from paceline.train.checkpoint import encode, file_name
 from paceline.train.checkpoint_schedule import CheckpointSchedule
-from paceline.train.context import Outcome, TaskContext
+from paceline.train.context import Job, Outcome, TaskContext
 from paceline.train.dropout import Masks
 from paceline.train.evaluator import Evaluator
 from paceline.train.flops_probe import operations_per_cpu_s
@@ -19,12 +19,14 @@ from paceline.train.histograms import attach_histograms
 from paceline.train.strategy import (
     CountsExchange,
     HasServers,
+    HoldsModel,
     Prefetches,
     SnapshotsState,
     Step,
     WorkerStrategy,
 )
 from paceline.train.user_model import UserModel
+from paceline.workloads.model import AnyModel
 
 
 def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
@@ -34,7 +36,7 @@ def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
     evaluator = Evaluator(context, strategy) if job.evaluates and not chief else None
     if chief and isinstance(context.model, UserModel):
         context.model.check_outputs()
-    batches = BatchSource(context)
+    batches = BatchSource(job, context.model, context.data)
     batches.at(job.first_step)  # Draws the first permutation before the clock starts.
     flops = operations_per_cpu_s()
     context.rendezvous.start_together()
@@ -66,10 +68,9 @@ def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
 class BatchSource:
     """The batches of this worker, with dropout masks if the model has dropout layers."""
 
-    def __init__(self, context: TaskContext) -> None:
-        job, model = context.job, context.model
+    def __init__(self, job: Job, model: AnyModel, data: Examples) -> None:
         share = job.share
-        self._stream = context.data.stream(share)
+        self._stream = data.stream(share)
         self._masks = Masks(model, share) if model.mask_sizes else None
         self._next_batch: tuple[int, Batch] | None = None
 
@@ -135,9 +136,9 @@ def _steps(
 
 
 class Chief:
-    """What worker 0 does in addition to its steps: evaluation, checkpoints, stop rules, final parameters."""
+    """What worker 0 or a driver does beside the steps: evaluation, checkpoints, stop rules, final parameters."""
 
-    def __init__(self, context: TaskContext, strategy: WorkerStrategy) -> None:
+    def __init__(self, context: TaskContext, strategy: HoldsModel) -> None:
         self._context, self._strategy = context, strategy
         self._evaluator = Evaluator(context, strategy)
         self._checkpoints = CheckpointSchedule(context.job.checkpoint_every)

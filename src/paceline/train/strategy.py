@@ -49,7 +49,21 @@ class Exchanged(msgspec.Struct):
         return Exchanged(self.sent - before.sent, self.received - before.received)
 
 
-class WorkerStrategy(Protocol):
+class HoldsModel(Protocol):
+    """What evaluation and checkpoints need: access to the current parameters."""
+
+    def predictor(self) -> Predictor:
+        """The model with its current parameters."""
+        ...
+
+    def parameters(self) -> Parameters: ...
+
+    def state(self, update: int) -> TrainingState:
+        """The state for a checkpoint as of `update`; in asynchronous strategies possibly of a later update."""
+        ...
+
+
+class WorkerStrategy(HoldsModel, Protocol):
     """One worker of a strategy. It records the phases of its steps; the training loop does the rest."""
 
     def start(self) -> int | None:
@@ -67,16 +81,6 @@ class WorkerStrategy(Protocol):
 
     def finish(self) -> None:
         """Called after the last step. In the chief, it returns once the final parameters are available."""
-        ...
-
-    def predictor(self) -> Predictor:
-        """The model with its current parameters."""
-        ...
-
-    def parameters(self) -> Parameters: ...
-
-    def state(self, update: int) -> TrainingState:
-        """The state for a checkpoint as of `update`; in asynchronous strategies possibly of a later update."""
         ...
 
     def close(self) -> None: ...
@@ -132,7 +136,7 @@ class HasServers(Protocol):
         ...
 
 
-def evaluate(strategy: WorkerStrategy, loss: Loss, batches: list[Batch]) -> Evaluation:
+def evaluate(strategy: HoldsModel, loss: Loss, batches: list[Batch]) -> Evaluation:
     """Loss and accuracy of the current parameters over a test set."""
     predict, sums = strategy.predictor(), EvaluationSums(loss)
     for batch in batches:

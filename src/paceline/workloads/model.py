@@ -10,7 +10,16 @@ from msgspec.structs import replace
 
 from paceline.data.batches import Batch
 from paceline.spec.training import Initialisation
-from paceline.workloads.layers import Dropout, Layer, Shape, SparseLinear, parameters_of, shapes_along, with_activation
+from paceline.workloads.layers import (
+    Dense,
+    Dropout,
+    Layer,
+    Shape,
+    SparseLinear,
+    parameters_of,
+    shapes_along,
+    with_activation,
+)
 from paceline.workloads.parameters import Parameters, ParameterShape, Vector, initial_values, views
 
 Loss = Literal["softmax", "logistic", "reconstruction", "squared"]
@@ -131,6 +140,12 @@ class Model(msgspec.Struct, frozen=True, dict=True):
     def by_rows(self) -> SparseLinear | None:
         """`sparse`, if only the weights that a batch uses are transferred; otherwise None."""
         return self.sparse if self.sparse and not self.sparse.whole else None
+
+    @cached_property
+    def is_linear(self) -> bool:
+        """Whether it is one linear layer for classification, such as softmax regression."""
+        one_layer = len(self.layers) == 1 and isinstance(self.layers[0], Dense | SparseLinear)
+        return one_layer and self.loss in CLASSIFICATION_LOSSES
 
     @cached_property
     def parameters(self) -> tuple[ParameterShape, ...]:

@@ -37,8 +37,10 @@ def collect_facts(
     uses = _uses(run.samples, start_s, end_s)
     host_facts = _hosts(hosts, header.limits, machines, background_cores)
     threads = {event.task: event.threads for event in run.all(AssignedEvent)}
+    scheduler_s, gc_s = _seconds_of(run, "schedule"), _seconds_of(run, "gc")
     return Facts(
         synchronous=header.strategy.synchronous,
+        server_is=header.strategy.server_is,
         trains=header.trains,
         seconds=end_s - start_s,
         startup_s=start_s,
@@ -51,6 +53,8 @@ def collect_facts(
                 phases=_phases(worker.phases, step_s.get(worker.task, 0.0)),
                 use=uses.get(worker.task, TaskUse()),
                 threads=threads.get(worker.task, 1),
+                scheduler_s=scheduler_s.get(worker.task, 0.0),
+                gc_s=gc_s.get(worker.task, 0.0),
             )
             for worker in workers
         ),
@@ -69,6 +73,12 @@ def _step_seconds(run: StoredRun) -> dict[str, float]:
     """The time of all untraced steps of each worker."""
     untraced = run.scan_steps().filter((pl.col("kind") == "step") & ~pl.col("traced"))
     return dict(run.collect(untraced.group_by("task").agg(pl.col("duration_s").sum())).iter_rows())
+
+
+def _seconds_of(run: StoredRun, kind: str) -> dict[str, float]:
+    """The time of all records of one kind, by task."""
+    rows = run.scan_steps().filter(pl.col("kind") == kind)
+    return dict(run.collect(rows.group_by("task").agg(pl.col("duration_s").sum())).iter_rows())
 
 
 def _phases(phases: dict[str, float], step_s: float) -> Phases:
@@ -201,7 +211,12 @@ def _last_at_barrier(run: StoredRun) -> dict[str, float]:
     counts: Counter[str] = Counter()
     for part in run.step_parts():
         path = critical_path(
-            part, barrier_phase=barrier, workers=workers, last_steps=last_steps, uncertainty=uncertainty
+            part,
+            barrier_phase=barrier,
+            workers=workers,
+            last_steps=last_steps,
+            last_wait=run.header.strategy.waits_for_task,
+            uncertainty=uncertainty,
         )
         counts.update(dict(path.group_by("task").len().iter_rows()))
     if not counts:

@@ -50,7 +50,7 @@ def _link_use(link: LinkFacts) -> str:
 def server(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
     if server := account.server:
         suspect = Suspect(
-            cause="server",
+            cause=facts.server_is,
             where=f"{server.task} on {server.host}",
             share=account.explained_by_server,
             evidence=(

@@ -59,6 +59,10 @@ class WorkerFacts(msgspec.Struct, frozen=True, kw_only=True):
     use: TaskUse = TaskUse()
     threads: int = 1
     """Compute threads that the worker was given."""
+    scheduler_s: float = 0.0
+    """Seconds of `wait` in which the framework's scheduler had not started its work yet or not noticed its end."""
+    gc_s: float = 0.0
+    """Seconds of `other` in which the framework's runtime collected garbage."""
 
 
 class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,6 +141,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is known about a run when its bottleneck is looked for."""
 
     synchronous: bool
+    server_is: str = "server"
+    """What the task that holds the parameters is called, as a cause."""
     trains: bool = True
     """False for a computation that is not training, such as a matrix product."""
     seconds: float

@@ -23,6 +23,8 @@ _FLAGS = (
 """Options that have a flag of their own on the command line; the others are given with --set."""
 _TRAINING = ("init", "activation", "steps_per_epoch", "shard", "shuffle", "eval_by", "histograms")
 _SETTINGS = ("lr", "momentum", "threads", "transport", "eval_examples", "trace_every", "lr_scale", *_TRAINING)
+_ENGINE_OPTIONS = ("master", "executor_memory", "driver_memory", "lineage")
+"""Options that only some engines have."""
 _FACTOR = 4
 """Factor for a larger batch, link rate or CPU limit: large enough that its effect exceeds the noise."""
 _NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -58,7 +60,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
             parts += [flag] if spec[name] is True else [flag, str(spec[name])]
         for rule in spec["stop"]:
             parts += ["--stop", str(rule)]
-        for name in _SETTINGS:
+        for name in (*_SETTINGS, *_ENGINE_OPTIONS):
             if spec[name] != DEFAULTS[name]:
                 parts += ["--set", f"{name}={spec[name]}"]
         return shlex.join(parts)
@@ -120,6 +122,16 @@ def _advice(suspect: Suspect, configuration: Configuration) -> Iterator[tuple[st
                 configuration.command(layout=_layout_with_server_per_host(configuration)),
             )
             yield from _larger_batch(configuration)
+        case "driver":
+            if suspect.reason == "cpu_limit":
+                yield _raise_cpu_limit(configuration)
+            yield from _send_less(configuration)
+            yield from _larger_batch(configuration)
+        case "scheduler":
+            yield from _larger_batch(configuration)
+            yield "use fewer workers: every task of a step is scheduled by itself", ""
+        case "gc":
+            yield _larger_heap(configuration)
         case "straggler":
             if suspect.reason == "cpu_limit":
                 yield _equal_cpu_limits(configuration)
@@ -154,16 +166,31 @@ def _advice(suspect: Suspect, configuration: Configuration) -> Iterator[tuple[st
 
 
 def _reduce_traffic(configuration: Configuration) -> Iterator[tuple[str, str]]:
-    spec = configuration.spec
     if not configuration.trains:
         yield "place the blocks that are multiplied on the same host", configuration.command(size="colocated")
-    elif spec.workload == "sparse-logreg" and spec.size == "dense":
-        yield "transfer only the weights that a batch uses", configuration.command(size="sparse")
-    elif configuration.strategy.has_servers and configuration.layout.count("p") < len(configuration.host_words):
+    elif sends_less := list(_send_less(configuration)):
+        yield from sends_less
+    elif _may_add_servers(configuration):
         advice = "run a parameter server on every host, to spread the traffic over all links"
         yield advice, configuration.command(layout=_layout_with_server_per_host(configuration))
     if configuration.trains:
         yield from _larger_batch(configuration)
+
+
+def _may_add_servers(configuration: Configuration) -> bool:
+    strategy, servers = configuration.strategy, configuration.layout.count("p")
+    return strategy.has_servers and not strategy.one_server and servers < len(configuration.host_words)
+
+
+def _send_less(configuration: Configuration) -> Iterator[tuple[str, str]]:
+    if configuration.spec.workload == "sparse-logreg" and configuration.spec.size == "dense":
+        yield "transfer only the weights that a batch uses", configuration.command(size="sparse")
+
+
+def _larger_heap(configuration: Configuration) -> tuple[str, str]:
+    heap = configuration.spec.executor_memory
+    command = configuration.command(executor_memory=_multiply_numbers(heap)) if heap else ""
+    return "give the executors a larger heap (--set executor_memory=…)", command
 
 
 def _larger_batch(configuration: Configuration) -> Iterator[tuple[str, str]]:

@@ -14,6 +14,7 @@ import msgspec
 from paceline.analyze.bottleneck.cpu_causes import compute, contention, most_threads
 from paceline.analyze.bottleneck.exchange_causes import network, server
 from paceline.analyze.bottleneck.facts import Facts
+from paceline.analyze.bottleneck.framework_causes import garbage_collection, scheduler
 from paceline.analyze.bottleneck.slow_worker import find_slow_worker
 from paceline.analyze.bottleneck.slow_worker_causes import slow_worker
 from paceline.analyze.bottleneck.suspect import UNKNOWN, Suspect
@@ -149,6 +150,8 @@ CAUSES: tuple[Callable[[Facts, TimeAccount], Iterator[Suspect]], ...] = (
     server,
     compute,
     contention,
+    scheduler,
+    garbage_collection,
     _overhead,
     _barrier,
     _input,

@@ -31,6 +31,10 @@ class TimeAccount(msgspec.Struct, frozen=True, kw_only=True):
     included in `framework`."""
     wait: float
     """Waiting for other workers."""
+    scheduler: float
+    """Waiting for the framework's scheduler."""
+    gc: float
+    """Garbage collection of the framework's runtime."""
     link: LinkFacts | None
     """The link with the highest utilization."""
     explained_by_link: float
@@ -58,6 +62,10 @@ def time_account(facts: Facts, remaining: tuple[WorkerFacts, ...] | None = None)
         for worker, measured in zip(without_slow.workers, facts.workers, strict=True)
     )
     phases = msgspec.structs.replace(facts, workers=workers).phases
+    # What the scheduler and the garbage collector took is known, and is part of no other cause.
+    scheduler_s = sum(min(one.scheduler_s, one.phases.wait) for one in workers)
+    gc_s = sum(min(one.gc_s, one.phases.other) for one in workers)
+    phases = msgspec.structs.replace(phases, wait=phases.wait - scheduler_s, other=phases.other - gc_s)
 
     def waiting(name: str) -> float:
         """Time of a phase in which the workers waited for a core. None of it is lost because of a slow worker."""
@@ -78,7 +86,7 @@ def time_account(facts: Facts, remaining: tuple[WorkerFacts, ...] | None = None)
     messages = max(0.0, exchange - explained - waiting_in_exchange)
     waiting_outside = waiting("data") + waiting("compute") + waiting("other")
     return TimeAccount(
-        slow_worker=max(0.0, 1 - phases.total / total) if facts.phases.total else 0.0,
+        slow_worker=max(0.0, 1 - (phases.total + scheduler_s + gc_s) / total) if facts.phases.total else 0.0,
         waiting_for_core=waiting_outside + waiting_in_exchange + waiting_in_fused,
         data=running["data"],
         compute=running["compute"] * arithmetic_share,
@@ -86,6 +94,8 @@ def time_account(facts: Facts, remaining: tuple[WorkerFacts, ...] | None = None)
         framework=running["compute"] * (1 - arithmetic_share) + running["other"] + messages,
         messages=messages,
         wait=max(0.0, unexplained - waiting_in_exchange - messages),
+        scheduler=scheduler_s / total,
+        gc=gc_s / total,
         link=link,
         explained_by_link=by_link,
         server=server,

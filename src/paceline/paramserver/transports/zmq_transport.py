@@ -1,7 +1,6 @@
 """Requests and replies over the network: ZeroMQ sockets, encrypted, open only to tasks that have the run's key."""
 
 import threading
-from functools import partial
 
 import zmq
 from zmq.utils.monitor import recv_monitor_message
@@ -25,6 +24,20 @@ _CONNECT_MS = 30_000
 _REFUSED = zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 
 
+def bind_socket(socket: "zmq.Socket[bytes]", job: Job) -> str:
+    """Bind a socket to a free port of the task's host; returns its address."""
+
+    def bind(port: int) -> str:
+        address = f"tcp://{job.address}:{port}"
+        try:
+            socket.bind(address)
+        except zmq.ZMQError as error:
+            raise OSError(error.errno, str(error)) from None
+        return address
+
+    return bind_free_port(job.address, job.ports or UNRESTRICTED, bind)
+
+
 class ZmqServerTransport:
     """A server's socket.
 
@@ -44,15 +57,7 @@ class ZmqServerTransport:
         router.rcvhwm = router.sndhwm = 2 * messages + _SPARE_MESSAGES
         zmq_frames.set_heartbeat(router)
         self._authenticator = require_client_key(self._sockets, router, job)
-        self.address = bind_free_port(job.address, job.ports or UNRESTRICTED, partial(self._bind, job.address))
-
-    def _bind(self, host: str, port: int) -> str:
-        address = f"tcp://{host}:{port}"
-        try:
-            self._router.bind(address)
-        except zmq.ZMQError as error:
-            raise OSError(error.errno, str(error)) from None
-        return address
+        self.address = bind_socket(router, job)
 
     def next_sender(self) -> WorkerName:
         return self._router.recv()

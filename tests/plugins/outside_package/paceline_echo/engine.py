@@ -3,7 +3,6 @@
 import secrets
 
 from paceline.engines.base import Engine, Secrets
-from paceline.layers import Dense
 from paceline.plan.roles import WORKER
 
 TOKEN = "token"
@@ -23,5 +22,5 @@ DESCRIPTOR = Engine(
     tasks={WORKER: "paceline_echo.worker:run"},
     secrets="paceline_echo.engine:new_secrets",
     listens="Of several workers, the first listens on its host's address and admits only workers of the run.",
-    layers=frozenset({Dense}),
+    layers=frozenset({"Dense"}),
 )
