@@ -13,6 +13,9 @@ The names in the first column are used in TOML files and as keyword arguments of
 a flag of its own is given as `--set name=value`. An option with "yes" in the column "list" may be a list, which makes a
 sweep: `--batch 10,100` on the command line, `batch = [10, 100]` in a file and in Python.
 
+`paceline launch` starts [a training script of your own](guide/your-own-script.md) and has its own flags for the options
+that apply to a script; all others are refused for a script.
+
 `paceline run` has three more flags: `--dry-run` prints the plan and starts nothing, `--json` prints one JSON object per
 run, and `--metrics-port` serves [live metrics](guide/metrics.md#watch-a-run-live-with-prometheus-and-grafana).
 
@@ -30,7 +33,12 @@ def page() -> str:
 def _cells(option: Option) -> tuple[str, ...]:
     return (
         f"`{option.name}`",
-        {"argument": "argument", "flag": f"`--{option.label}`", "set": f"`--set {option.name}=`"}[option.cli],
+        {
+            "argument": "argument",
+            "flag": f"`--{option.label}`",
+            "set": f"`--set {option.name}=`",
+            "launch": "`paceline launch`",
+        }[option.cli],
         "list of text" if option.repeatable else _TYPES[option.base_type],
         option.allowed,
         option.unit,

@@ -28,6 +28,7 @@ ALLOWED = {
     "train": "data errors files plan ports recording spec workloads",
     "paramserver": "data errors plan ports recording train workloads",
     "engines": "data entry_points errors files paramserver plan ports recording spec train versions workloads",
+    "observe": "engines errors plan ports recording spec train",
     "agent": "errors files forkserver messages process_marks recording versions",
     "task": "entry_points errors files forkserver messages ports recording train workloads",
     "hosts": "entry_points errors forkserver ports process_marks spec versions",
@@ -42,7 +43,9 @@ ALLOWED = {
     "metrics": "control errors messages plan store",
     "terminal": "analyze control plan present recipes spec store units",
     "report": "analyze errors present recording store",
-    "pipeline": "analyze control data engines errors hosts plan preload spec store strategies versions workloads",
+    "available": "data engines errors hosts plan spec strategies workloads",
+    "pipeline": "analyze available control data engines errors hosts plan preload spec store strategies versions"
+    " workloads",
     "api": "pipeline spec store",
     "cli": "analyze control data engines errors hosts metrics pictures pipeline plan preload recipes report spec store"
     " strategies terminal units workloads",

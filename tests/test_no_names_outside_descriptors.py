@@ -15,9 +15,10 @@ from paceline.strategies.registry import strategies
 
 SOURCE = Path(__file__).parents[1] / "src" / "paceline"
 NAMES = {*engines(), *host_kinds(), *strategies()}
-DESCRIPTORS = ("engines/", "strategies/", *(f"hosts/{kind}/" for kind in host_kinds()))
+DESCRIPTORS = ("engines/", "observe/descriptor.py", "strategies/", *(f"hosts/{kind}/" for kind in host_kinds()))
 """Folders that describe engines, strategies and kinds of hosts."""
 ALLOWED = {
+    "observe/observer.py": "the names of Python modules that a script imports",
     "plan/layout.py": "`single` is also the name of a layout",
     "workloads/workload.py": "users give a model per engine in fields named after the engine",
 }

@@ -53,6 +53,10 @@ def run(
     executor_memory: str | Sequence[str | None] | None = None,
     driver_memory: str | Sequence[str | None] | None = None,
     lineage: int | str | Sequence[int | str | None] | None = None,
+    script: Sequence[str] = (),
+    param: str | Sequence[str | None] | None = None,
+    stall_limit: str = "10m",
+    stack_hz: float = 20.0,
     repeat: int = 1,
     name: str | None = None,
     runs: str = "runs",
@@ -137,6 +141,14 @@ def run(
         driver_memory: Spark: heap of the driver, e.g. 512m or 2g. Default: as executor_memory.
         lineage: Spark, bsp-sgd: make the RDD of each step from that of the step before, as iterative programs do. N:
             checkpoint it every N steps; grow: never. Default: every step starts from the same RDD.
+        script: A training script of your own and its arguments, or -m, a module and its arguments. It takes the place
+            of the workload.
+        param: Values for the {name} in the arguments of the script: `bs=32 workers=2`. On the command line, --param
+            bs=32,64 makes a run for each value. Default: none.
+        stall_limit: Time without a step, also before the first one, after which a script counts as stuck: 90s, 10m or
+            2h. Default: 10m.
+        stack_hz: Samples per second of the line of a script that each rank is in; 0 is none. Must be from 0 to 100.
+            Default: 20.
         repeat: Number of times to repeat each run. Must be 1 or more. Default: 1.
         name: Name of the sweep: a-z, 0-9 and '-'. With the name of an earlier sweep, only missing runs are made.
             Default: the workload's.

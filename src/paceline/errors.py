@@ -9,7 +9,8 @@ PacelineError
 │   ├── StoreError    a run or its directory cannot be read or written
 │   └── MetricsError  live metrics cannot be served at the requested address
 └── RunError          a run started and failed (exit code 1)
-    └── PeersGone     a task has lost its peers; it can continue only if it is given new ones
+    ├── PeersGone     a task has lost its peers; it can continue only if it is given new ones
+    └── ScriptError   a user's script failed or exited with a code other than 0
 """
 
 from collections.abc import Iterable
@@ -101,6 +102,14 @@ class RunError(PacelineError):
 
 class PeersGone(RunError):
     pass
+
+
+class ScriptError(RunError):
+    """A user's script failed; `traceback` begins in the user's code. Its cause is the exception of the script."""
+
+    def __init__(self, line: str, traceback: str) -> None:
+        super().__init__(line)
+        self.traceback = traceback
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:

@@ -4,7 +4,6 @@ Read this module first.
 """
 
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
@@ -15,6 +14,7 @@ from typing import Any
 from paceline.analyze.conditions import changed_conditions
 from paceline.analyze.load import load_result
 from paceline.analyze.summary import summarize
+from paceline.available import catalog
 from paceline.control import events
 from paceline.control.interrupts import Interrupts, count_interrupts
 from paceline.control.resume_point import damaged_checkpoint, resume_point_of
@@ -22,15 +22,12 @@ from paceline.control.run_controller import StateListener, execute, host_request
 from paceline.control.run_state import RunState
 from paceline.data import registry as datasets
 from paceline.data.dataset import PreparedData
-from paceline.engines.registry import engine_plugins, engines
+from paceline.engines.registry import engines
 from paceline.errors import PlanError, StoreError
-from paceline.hosts.base import HostProvider
-from paceline.hosts.registry import host_plugins, host_provider
-from paceline.plan.catalog import Catalog, EngineFacts, HostKindFacts, WorkloadFacts
+from paceline.hosts.registry import host_provider
 from paceline.plan.place import RunPlan, place, with_only_engine
 from paceline.preload import prepared
 from paceline.spec.experiment import OPTIONS, Experiment
-from paceline.spec.hosts import HostsChoice
 from paceline.spec.load import experiment as read_experiment
 from paceline.spec.load import load_toml
 from paceline.spec.sweep import expand, key
@@ -42,16 +39,14 @@ from paceline.store.result import Result
 from paceline.store.run import StoredRun
 from paceline.store.writer import RunWriter
 from paceline.strategies.descriptor import Strategy
-from paceline.strategies.registry import strategies, strategy_plugins
+from paceline.strategies.registry import strategies
 from paceline.versions import installed_version
-from paceline.workloads.layers import has_activation
-from paceline.workloads.model import CLASSIFICATION_LOSSES
 from paceline.workloads.operations import training_operations
-from paceline.workloads.registry import WORKLOADS, sizes_of, workload
+from paceline.workloads.registry import workload_of
+from paceline.workloads.script import script_hash
 from paceline.workloads.user_workload import code_hash, is_user_workload
 from paceline.workloads.workload import Workload
 
-_LINUX = sys.platform == "linux"
 RunView = Callable[[RunPlan, int, int], AbstractContextManager[StateListener]]
 """Shows or records the state of a run while it is made. Called with the plan, the number of the run (from 1) and the
 number of runs; the controller calls the listener with each new state of the run."""
@@ -94,7 +89,11 @@ def plan(experiment: Experiment) -> list[RunPlan]:
     """
     skipped = set(skipped_pairs(experiment))
     specs = [spec for spec in expand(experiment) if (spec.engine, spec.strategy) not in skipped]
-    choices = catalog({spec.workload for spec in specs}, {spec.hosts for spec in specs})
+    choices = catalog(
+        {spec.workload for spec in specs},
+        {spec.hosts for spec in specs},
+        scripts={spec.script for spec in specs if spec.is_script},
+    )
     if "engine" not in experiment.given:
         specs = [with_only_engine(spec, choices) for spec in specs]
     plans = [place(spec, choices) for spec in specs]
@@ -238,99 +237,6 @@ def latest_resumable(runs: Path) -> RunPaths:
     raise StoreError(f"no run in {runs} can be resumed; the latest: {first_refusal}")
 
 
-def catalog(workload_names: Iterable[str] = (), hosts: Iterable[str] = ()) -> Catalog:
-    """The engines, workloads and kinds of hosts of this machine, and those of `workload_names` that are users' own.
-
-    `hosts` are values of the option hosts; their providers say whether the network is trusted and its ports restricted.
-    """
-    providers = _network_providers(hosts)
-    own = {name: sizes_of(name) for name in workload_names if is_user_workload(name)}
-    workloads = {**WORKLOADS, **own}
-    if not (engines() and strategies() and host_plugins().found):
-        raise PlanError(
-            "Paceline's own engines, strategies and kinds of hosts are not registered, because its installation is "
-            "incomplete or older than its code: install it again, e.g. with pip install -e ."
-        )
-    return Catalog(
-        engines=_engine_facts(),
-        workloads={
-            name: {size: _workload_facts(workload) for size, workload in sizes.items()}
-            for name, sizes in workloads.items()
-        },
-        strategies=strategies(),
-        hosts=_host_facts(),
-        trusted_hosts=frozenset(value for value, provider in providers.items() if provider.trusted_network()),
-        restricted_hosts=frozenset(value for value, provider in providers.items() if provider.restricts_ports()),
-        broken_engines=engine_plugins().reasons,
-        broken_strategies=strategy_plugins().reasons,
-        broken_hosts=host_plugins().reasons,
-    )
-
-
-def _engine_facts() -> dict[str, EngineFacts]:
-    return {
-        name: EngineFacts(
-            strategies=engine.strategies,
-            installed=engine.installed,
-            install_hint=engine.install_hint,
-            options=engine.options,
-            shares_memory=engine.shares_memory,
-            drops_late_gradients=engine.drops_late_gradients,
-            unauthenticated=engine.unauthenticated,
-            system_ports=engine.system_ports,
-        )
-        for name, engine in engines().items()
-    }
-
-
-def _workload_facts(workload: Workload) -> WorkloadFacts:
-    return WorkloadFacts(
-        train_examples=workload.train_examples,
-        engines=frozenset(name for name, engine in engines().items() if engine.can_run(workload)),
-        largest_examples=datasets.LARGEST_EXAMPLES.get(workload.dataset or ""),
-        has_accuracy=workload.trained_for in CLASSIFICATION_LOSSES,
-        has_test=bool(workload.dataset or workload.data or workload.test),
-        fixed_examples=workload.dataset is None,
-        has_layers=bool(workload.model),
-        has_activation=has_activation(workload.model.layers if workload.model else ()),
-        takes_order=workload.dataset in datasets.SHUFFLED,
-        takes_momentum=not (workload.model and workload.model.by_rows),
-        trains=workload.blocks is None,
-        parameters=workload.model.size if workload.model else 0,
-        linear=bool(workload.model and workload.model.is_linear),
-        refused=workload.refused,
-    )
-
-
-def _host_facts() -> dict[str, HostKindFacts]:
-    return {
-        name: HostKindFacts(
-            argument=kind.argument,
-            needs=kind.needs,
-            shares_one_machine=kind.shares_one_machine,
-            # Tasks find each other's memory through /proc, which only Linux has.
-            shares_memory=kind.shares_memory and _LINUX,
-            shares_filesystem=kind.shares_filesystem,
-            has_links=kind.has_links,
-            private_network=kind.private_network,
-            limits=frozenset(kind.limits),
-            faults=frozenset(kind.faults),
-        )
-        for name, kind in host_plugins().found.items()
-    }
-
-
-def _network_providers(hosts: Iterable[str]) -> dict[str, HostProvider]:
-    """The providers of those hosts whose network other machines can reach; planning refuses hosts that do not exist."""
-    providers = {}
-    for value in hosts:
-        name, argument = HostsChoice.parse(value)
-        kind = host_plugins().found.get(name)
-        if kind and not kind.private_network and (argument is None or kind.argument is not None):
-            providers[value] = kind.open_provider(argument)
-    return providers
-
-
 _DataByWorkload = dict[tuple[str, str | None], PreparedData]
 """Prepared data by workload and data set."""
 
@@ -341,8 +247,19 @@ def _data_of(run_plan: RunPlan, data: _DataByWorkload) -> PreparedData:
 
 def _prepare_data(plans: Iterable[RunPlan], on_message: OnMessage, show_work: ShowWork) -> _DataByWorkload:
     """The data of all plans by workload and data set; data sets that are not on this machine are fetched."""
-    needed = {(run_plan.spec.workload, _workload(run_plan).dataset) for run_plan in plans}
-    return {(name, dataset): _prepare_dataset(name, dataset, on_message, show_work) for name, dataset in needed}
+    needed = {(run_plan.spec.workload, _workload(run_plan).dataset): run_plan for run_plan in plans}
+    return {
+        (name, dataset): _script_data(run_plan)
+        if run_plan.is_script
+        else _prepare_dataset(name, dataset, on_message, show_work)
+        for (name, dataset), run_plan in needed.items()
+    }
+
+
+def _script_data(run_plan: RunPlan) -> PreparedData:
+    """The source names the version of the script: after a change, earlier runs are not reused."""
+    code = script_hash(run_plan.spec.script)
+    return PreparedData(paths=(), source=f"the script's own (code {code})", synthetic=False)
 
 
 def _prepare_dataset(
@@ -388,7 +305,7 @@ def _matching_result(results: Iterable[Result], run_plan: RunPlan, data: Prepare
 
 
 def _workload(run_plan: RunPlan) -> Workload:
-    return workload(run_plan.spec.workload, run_plan.size)
+    return workload_of(run_plan.spec, run_plan.size)
 
 
 def _make_run(
@@ -456,7 +373,7 @@ def header_of(run_plan: RunPlan, data: PreparedData, start: ResumePoint, *, cloc
         trains=run_plan.trains,
         limits={limits.host: limits for limits in run_plan.limits},
         operations_per_example=_operations_per_example(run_plan),
-        lr=run_plan.learning_rate(_workload(run_plan).lr) if run_plan.trains else None,
+        lr=run_plan.learning_rate(_workload(run_plan).lr) if run_plan.trains and not run_plan.is_script else None,
         data=data.source,
         resumed=start if start.run else None,
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),

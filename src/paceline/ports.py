@@ -87,9 +87,20 @@ def reserve_port(address: str, ports: PortRange | None = None) -> socket.socket:
     return bind_free_port(address, UNRESTRICTED, lambda port: _bound_socket(address, port))
 
 
-def _bound_socket(address: str, port: int) -> socket.socket:
+def hold_port(address: str) -> socket.socket:
+    """A bound socket, for a framework that binds the port itself, but at a time that is not known.
+
+    The framework can bind and use the port while the socket is open, because both allow the address to be reused and
+    only one of them listens (on Linux). A program that asks for any free port does not get it.
+    """
+    return bind_free_port(address, UNRESTRICTED, lambda port: _bound_socket(address, port, reuse=True))
+
+
+def _bound_socket(address: str, port: int, *, reuse: bool = False) -> socket.socket:
     reservation = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
+        if reuse:
+            reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reservation.bind((address, port))
     except OSError:
         reservation.close()

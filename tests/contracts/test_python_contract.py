@@ -34,7 +34,7 @@ def _flat(names: Mapping[str, list[str]]) -> dict[str, str]:
     return entries
 
 
-@pytest.mark.parametrize("module", ["paceline", "paceline.layers"])
+@pytest.mark.parametrize("module", ["paceline", "paceline.layers", "paceline.observe"])
 def test_public_names_and_parameters_match_the_golden_file(module: str) -> None:
     actual = public_names(importlib.import_module(module))
     assert_equal("python.toml", _flat(golden("python.toml")[module]), _flat(actual))

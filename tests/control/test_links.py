@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from bench.cpu_steal import StealMeter
 
+from paceline.available import catalog
 from paceline.control import links
 from paceline.control.link_schedule import Pair
 from paceline.control.links import Capacity, Links, prepare_links
@@ -22,7 +23,6 @@ from paceline.hosts.base import Host, HostRequest
 from paceline.hosts.local.hosts import LocalHost
 from paceline.hosts.netns.hosts import NetnsHost, NetnsHosts, enter
 from paceline.messages.link_probe import MeasureLinks
-from paceline.pipeline import catalog
 from paceline.plan.place import RunPlan, place
 from paceline.ports import PortRange
 from paceline.spec.load import experiment

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from paceline.available import catalog
 from paceline.control.progress import progress
 from paceline.control.run_state import RunState
 from paceline.control.unreached_targets import PLATEAU_EVALUATIONS, is_at_plateau, plateau_incident
-from paceline.pipeline import catalog
 from paceline.plan.place import place
 from paceline.recording.reader import RecordReader
 from paceline.recording.recorder import Recorder, clock_ns

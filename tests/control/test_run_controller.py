@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from paceline.analyze.load import load_result
+from paceline.available import catalog
 from paceline.control import liveness, watchdog
 from paceline.control.events import End
 from paceline.control.interrupts import Interrupts, count_interrupts
@@ -22,7 +23,7 @@ from paceline.control.run_controller import execute
 from paceline.control.run_state import RunState
 from paceline.data.dataset import PreparedData
 from paceline.hosts.base import Condition, Host, HostRequest
-from paceline.pipeline import catalog, header_of
+from paceline.pipeline import header_of
 from paceline.plan.place import RunPlan, place
 from paceline.recording.reader import RecordReader
 from paceline.recording.recorder import Recorder, clock_ns

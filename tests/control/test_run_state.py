@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from paceline.available import catalog
 from paceline.control.run_state import RunState
-from paceline.pipeline import catalog
 from paceline.plan.place import place
 from paceline.recording.layout import STEP
 from paceline.recording.rows import RECORD_DTYPE

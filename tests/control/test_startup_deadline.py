@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from paceline.available import catalog
 from paceline.control.startup_deadline import STARTUP_DEADLINE_S, startup_deadline_s
-from paceline.pipeline import catalog
 from paceline.plan.place import RunPlan, place
 from paceline.spec.load import experiment
 from paceline.spec.sweep import expand

@@ -18,6 +18,7 @@ import pytest
 from fuzz.mutations import mutants, quick_and_thorough
 from paceline import messages as p
 from paceline.agent.tasks import RunningTask
+from paceline.available import catalog
 from paceline.control.events import End
 from paceline.control.interrupts import Interrupts
 from paceline.control.run_controller import execute
@@ -27,7 +28,7 @@ from paceline.hosts.base import AgentPipes, Condition, Host, HostRequest
 from paceline.messages import FrameError, FromAgent, FromTask, Receiver, Sender, ToAgent, ToTask
 from paceline.messages.framing import skip_to_start_marker
 from paceline.messages.link_probe import LinkMeasurement, LinkOrder, LinksMeasured, MeasureLinks
-from paceline.pipeline import catalog, header_of
+from paceline.pipeline import header_of
 from paceline.plan.place import RunPlan, place
 from paceline.recording.layout import RECORD_BYTES
 from paceline.spec.load import experiment

@@ -9,10 +9,10 @@ from prometheus_client import generate_latest
 from prometheus_client.core import CollectorRegistry
 
 from metrics.scrape import Scrape
+from paceline.available import catalog
 from paceline.control.run_state import RunState
 from paceline.metrics.families import families
 from paceline.metrics.sweep_state import SweepState
-from paceline.pipeline import catalog
 from paceline.plan.place import RunPlan, place
 from paceline.recording.layout import FINAL, TRACED, RecordKind
 from paceline.recording.rows import RECORD_DTYPE

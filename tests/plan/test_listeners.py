@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paceline import pipeline
+from paceline import available
 from paceline.engines.registry import engines
 from paceline.entry_points import Plugins
 from paceline.errors import PlanError
@@ -131,7 +131,7 @@ def test_provider_is_asked_about_its_network(monkeypatch: pytest.MonkeyPatch) ->
     kind = HostKind(summary="", provider=f"{__name__}:_Inventory", argument="FILE")
     private = HostKind(summary="", provider="nowhere:Provider", private_network=True)
     kinds = Plugins(found={"net": kind, "here": private})
-    monkeypatch.setattr(pipeline, "host_plugins", lambda: kinds)
-    choices = pipeline.catalog(hosts=["net:trusted", "net:firewall", "here", "unknown", "here:x"])
+    monkeypatch.setattr(available, "host_plugins", lambda: kinds)
+    choices = available.catalog(hosts=["net:trusted", "net:firewall", "here", "unknown", "here:x"])
     assert choices.trusted_hosts == {"net:trusted"}
     assert choices.restricted_hosts == {"net:firewall"}

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paceline.available import catalog
 from paceline.errors import PlanError
-from paceline.pipeline import catalog
 from paceline.plan.catalog import Catalog, EngineFacts, HostKindFacts, WorkloadFacts
 from paceline.plan.place import DEFAULT_EVAL_EVERY, DEFAULT_TIME_LIMIT_S, RunPlan, place
 from paceline.spec.load import experiment

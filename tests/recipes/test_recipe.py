@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from paceline.available import catalog
 from paceline.cli.main import run_command
 from paceline.errors import SpecError
-from paceline.pipeline import catalog
 from paceline.plan.place import RunPlan, place
 from paceline.present.thresholds import ENOUGH_REPEATS
 from paceline.recipes.recipe import NONE, Recipe, find, recipes, reports

@@ -44,14 +44,17 @@ def test_numpy_and_struct_agree_on_where_each_field_lies() -> None:
 def test_every_field_has_a_meaning_and_every_phase_a_start_and_an_end() -> None:
     assert all(field.meaning.endswith(".") for field in FIELDS)
     assert STEP_PHASES == (
-        RecordKind.PULL, RecordKind.COMPUTE, RecordKind.PUSH, RecordKind.WAIT, RecordKind.FUSED,
+        RecordKind.PULL, RecordKind.COMPUTE, RecordKind.PUSH, RecordKind.WAIT, RecordKind.FORWARD, RecordKind.BACKWARD,
+        RecordKind.EXCHANGE, RecordKind.OPTIMIZER, RecordKind.FUSED,
     )  # fmt: skip
     for kind in STEP_PHASES:
         assert phase_fields(kind) == (f"{kind.name.lower()}_start_ns", f"{kind.name.lower()}_end_ns")
 
 
 def test_phase_names_are_those_of_stored_runs_in_the_order_of_the_charts() -> None:
-    assert PHASE_NAMES == ("data", "pull", "compute", "push", "wait", "eval", "checkpoint")
+    assert PHASE_NAMES == (
+        "data", "pull", "forward", "backward", "compute", "push", "exchange", "wait", "optimizer", "eval", "checkpoint",
+    )  # fmt: skip
     assert (*PHASE_NAMES, "fused") == TIMED_NAMES
 
 
@@ -59,7 +62,8 @@ def test_parquet_columns_are_those_of_runs_stored_before() -> None:
     assert list(STEPS_SCHEMA.items()) == [
         ("task", pl.String), ("host", pl.String), ("kind", pl.String), ("step", pl.UInt32), ("update", pl.UInt32),
         ("t_s", pl.Float64), ("duration_s", pl.Float64), ("loss", pl.Float32), ("accuracy", pl.Float32),
-        ("staleness", pl.Int32), ("traced", pl.Boolean), ("final", pl.Boolean), ("undone", pl.Boolean),
+        ("staleness", pl.Int32), ("traced", pl.Boolean), ("final", pl.Boolean), ("examples", pl.UInt32),
+        ("micro_batches", pl.UInt32), ("undone", pl.Boolean),
     ]  # fmt: skip
 
 
@@ -98,7 +102,7 @@ def test_end_step_writes_what_was_set_by_name(record: StepRecord) -> None:
 
 
 def test_a_header_of_another_version_or_cut_short_is_none() -> None:
-    good = HEADER.pack(b"PLREC05\n", RECORD_BYTES, 8, 0)
+    good = HEADER.pack(b"PLREC06\n", RECORD_BYTES, 8, 0)
     assert parse_header(good) is not None
     assert parse_header(good[:-1]) is None
-    assert parse_header(good.replace(b"05", b"04")) is None
+    assert parse_header(good.replace(b"06", b"05")) is None

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from paceline.pipeline import catalog
+from paceline.available import catalog
 from paceline.plan.place import place
 from paceline.spec.experiment import RunSpec
 from paceline.spec.load import experiment, load_toml

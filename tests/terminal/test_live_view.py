@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from paceline.available import catalog
 from paceline.control.run_state import RunState, WaitingFor
 from paceline.messages import HostSample, LinkCount
 from paceline.messages.agent import TaskSample
-from paceline.pipeline import catalog
 from paceline.plan.place import place
 from paceline.recording.layout import STEP, STEP_PHASES, RecordKind
 from paceline.recording.rows import RECORD_DTYPE

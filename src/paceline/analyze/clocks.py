@@ -3,7 +3,7 @@
 Times of two hosts are compared only beyond the uncertainty of both clocks; times of one host are always exact.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
@@ -26,15 +26,16 @@ def clock_uncertainty(run: StoredRun) -> dict[str, float]:
     return found
 
 
-def waited_s(uncertainty: Uncertainty) -> pl.Expr:
+def waited_s(uncertainty: Uncertainty, barrier: Sequence[str] = ("step",)) -> pl.Expr:
     """Of rows that each begin when a worker arrives at the barrier of a step: how long it waits for the last worker.
 
     It is 0 if all workers of other hosts may have arrived at the same time as this one, as far as the clocks can say.
+    Rows with the same values in the columns `barrier` belong to one barrier.
     """
     arrived, unknown_s = pl.col("t_s"), _uncertainty_of(pl.col("host"), uncertainty)
-    for_own_host = arrived.max().over("step", "host") - arrived
-    is_certain = (arrived - unknown_s).max().over("step") > arrived + unknown_s
-    return pl.when(is_certain).then(arrived.max().over("step") - arrived).otherwise(for_own_host)
+    for_own_host = arrived.max().over(*barrier, "host") - arrived
+    is_certain = (arrived - unknown_s).max().over(*barrier) > arrived + unknown_s
+    return pl.when(is_certain).then(arrived.max().over(*barrier) - arrived).otherwise(for_own_host)
 
 
 def is_last(arrived: pl.Expr, uncertainty: Uncertainty) -> pl.Expr:

@@ -5,7 +5,7 @@ import polars as pl
 from paceline.analyze.clocks import EXACT, Uncertainty, is_last
 from paceline.analyze.phases import LastSteps, rows_of_complete_steps
 
-_PHASES_BEFORE_BARRIER = ("data", "pull", "compute", "push")
+_PHASES_BEFORE_BARRIER = ("data", "pull", "compute", "push", "forward", "backward", "optimizer")
 CRITICAL_SCHEMA = {"step": pl.UInt32, "task": pl.String, "late_s": pl.Float64, "phase": pl.String}
 
 

@@ -104,7 +104,10 @@ def rows_of_complete_steps(steps: pl.DataFrame, last_steps: LastSteps | None = N
 def split_wait_from(phase: str, spans: pl.DataFrame, uncertainty: Uncertainty) -> pl.DataFrame:
     """The rows of phases, with each row of the mixed phase split into a wait and the transfer that follows it."""
     is_mixed = pl.col("kind") == phase
-    mixed = spans.filter(is_mixed).with_columns(waited=pl.min_horizontal(waited_s(uncertainty), "duration_s"))
+    # A step of a user's script may have several exchanges: the first of each worker belong together, and so on.
+    numbered = spans.filter(is_mixed).with_columns(number=pl.col("t_s").rank("ordinal").over("task", "step"))
+    waited = pl.min_horizontal(waited_s(uncertainty, ("step", "number")), "duration_s")
+    mixed = numbered.with_columns(waited=waited).drop("number")
     waits = mixed.with_columns(kind=pl.lit("wait"), duration_s=pl.col("waited"))
     transfers = mixed.with_columns(pl.col("t_s") + pl.col("waited"), pl.col("duration_s") - pl.col("waited"))
     return pl.concat([spans.filter(~is_mixed), transfers.drop("waited"), waits.drop("waited")])

@@ -70,9 +70,9 @@ def summarize(run: StoredRun) -> Result:
     machines = machines_of(run)
     background = _background_cores(run, training, machines)
     return Result(
-        **_identity(run),
+        **_identity(run, sums.batch),
         **_outcome(run, training),
-        **_amounts(run, training, workers, sums.recorded.total()),
+        **_amounts(run, training, workers, sums),
         workers=workers,
         hosts=hosts,
         links=_pair_links(run),
@@ -81,10 +81,11 @@ def summarize(run: StoredRun) -> Result:
         versions=_versions(run),
         other_cores_mean=round(machines.total(background), 3),
         other_cores_by_host={host: round(cores, 3) for host, cores in background.items()},
+        not_observed=list(dict.fromkeys(note for event in training.outcomes.values() for note in event.notes)),
     )
 
 
-def _identity(run: StoredRun) -> dict[str, Any]:
+def _identity(run: StoredRun, batch: int) -> dict[str, Any]:
     """The fields that say which run it is and how it was configured."""
     header = run.header
     spec = header.spec
@@ -95,7 +96,7 @@ def _identity(run: StoredRun) -> dict[str, Any]:
         "engine": spec.engine,
         "strategy": spec.strategy,
         "layout": header.layout,
-        "batch": _batch(header),
+        "batch": batch,
         "seed": spec.seed,
         "repeat": spec.repeat,
         "hosts_kind": spec.hosts,
@@ -115,7 +116,7 @@ def _outcome(run: StoredRun, training: Training) -> dict[str, Any]:
     """The fields that say how the run ended and what went wrong in it."""
     header, chief = run.header, training.outcomes.get(CHIEF)
     status, reason = _status(run)
-    is_users_code = is_user_workload(header.spec.workload)
+    is_users_code = header.spec.is_script or is_user_workload(header.spec.workload)
     return {
         "status": status,
         "reason": reason,
@@ -139,20 +140,21 @@ def _outcome(run: StoredRun, training: Training) -> dict[str, Any]:
     }
 
 
-def _amounts(run: StoredRun, training: Training, workers: list[WorkerResult], recorded: int) -> dict[str, Any]:
+def _amounts(run: StoredRun, training: Training, workers: list[WorkerResult], sums: StepSums) -> dict[str, Any]:
     """The fields that count updates, examples and steps, with their times and rates."""
     header, synchronous = run.header, run.header.strategy.synchronous
-    batch = _batch(header)
+    batch, recorded = sums.batch, sums.recorded.total()
     updates = updates_of(run, training)
     updates_before = header.resumed.update if header.resumed else 0
     steps = sum(worker.steps for worker in workers)
     earlier_steps = sum(steps_before(header).values())
     gradients = header.strategy.gradients_per_update(len(workers), header.spec.backup)
-    examples, examples_before = steps * batch, earlier_steps * batch
-    if reported := [event.examples for event in training.outcomes.values() if event.examples is not None]:
-        examples, examples_before = sum(reported), 0
+    counted = _counted_examples(header, training, sums)
+    examples = steps * batch if counted is None else counted
     return {
-        "examples_per_update": examples // max(1, updates) if reported else batch * gradients,
+        "examples_per_update": (
+            batch * gradients if counted is None or header.spec.is_script else examples // max(1, updates)
+        ),
         "lr": header.lr,
         "exchanged": run_exchanged(workers, updates - updates_before),
         "updates": updates,
@@ -162,9 +164,9 @@ def _amounts(run: StoredRun, training: Training, workers: list[WorkerResult], re
         "first_step_s": first_step_s(run),
         "updates_per_s": round(training.rate(updates - updates_before, synchronous=synchronous), 4),
         "examples_per_s": round(
-            (examples - examples_before) / max(training.seconds, 1e-9)
-            if reported
-            else training.rate(steps - earlier_steps, synchronous=False) * batch,
+            training.rate(steps - earlier_steps, synchronous=False) * batch
+            if counted is None
+            else counted / max(training.seconds, 1e-9),
             3,
         ),
         "traced_steps": training.traced_steps,
@@ -174,6 +176,14 @@ def _amounts(run: StoredRun, training: Training, workers: list[WorkerResult], re
     }
 
 
+def _counted_examples(header: RunHeader, training: Training, sums: StepSums) -> int | None:
+    """The examples that tasks counted, because they are not one batch per step; None if they are."""
+    if header.spec.is_script:
+        return sums.examples
+    reported = [event.examples for event in training.outcomes.values() if event.examples is not None]
+    return sum(reported) if reported else None
+
+
 def _unrecorded_steps(header: RunHeader, training: Training, recorded: int, made: int) -> int:
     """How many of the `made` steps, of which a finished training consists, have no record."""
     # With backup workers, a restarted worker does not know how many of its earlier steps were dropped.
@@ -181,10 +191,6 @@ def _unrecorded_steps(header: RunHeader, training: Training, recorded: int, made
     if not is_known or training.outcomes.keys() != header.worker_hosts.keys():
         return 0
     return max(0, made - recorded)
-
-
-def _batch(header: RunHeader) -> int:
-    return header.spec.batch if header.trains else 0
 
 
 def _status(run: StoredRun) -> tuple[Any, str | None]:
@@ -273,7 +279,8 @@ def _background_cores(run: StoredRun, training: Training, machines: Machines) ->
 def _versions(run: StoredRun) -> dict[str, str | None]:
     """Of the controller; Python's version is that of the first host that joined."""
     python = next((event.versions.get("python") for event in run.all(JoinedEvent)), None)
-    return {**run.header.versions, "python": python}
+    frameworks = {name: version for event in run.all(FinishedEvent) for name, version in event.versions.items()}
+    return {**run.header.versions, **frameworks, "python": python}
 
 
 def _final(run: StoredRun, chief: FinishedEvent | None) -> Final:
@@ -282,7 +289,9 @@ def _final(run: StoredRun, chief: FinishedEvent | None) -> Final:
     if chief and chief.loss is not None:
         return Final(loss=chief.loss, accuracy=chief.accuracy, auc=chief.auc)
     # A run that was killed has no final evaluation: its last evaluation takes that place.
-    evaluations = run.scan_steps().filter((pl.col("kind") == "eval") & (pl.col("task") == CHIEF))
+    # The evaluations of a user's script have a loss only if the script reports one.
+    has_loss = pl.col("loss").is_not_nan() if run.header.spec.is_script else pl.lit(True)
+    evaluations = run.scan_steps().filter((pl.col("kind") == "eval") & (pl.col("task") == CHIEF) & has_loss)
     last = run.collect(evaluations).sort("t_s").tail(1)
     if len(last):
         accuracy = float(last["accuracy"][0])

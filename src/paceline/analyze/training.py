@@ -74,7 +74,7 @@ class Training:
         """The ends of all steps on the run's clock."""
         return self._run.collect(step_rows(self._run).select(END_S)).to_series()
 
-    def rate(self, count: int, *, synchronous: bool) -> float:
+    def rate(self, count: float, *, synchronous: bool) -> float:
         """`count` per second without traced steps and their time, because tracing makes steps slower."""
         if self.seconds <= 0:
             return 0.0

@@ -8,9 +8,13 @@ from paceline.analyze.clocks import clock_uncertainty
 from paceline.analyze.evaluations import last_evaluations
 from paceline.analyze.phases import PhaseSums, StalenessCounts, last_steps_of
 from paceline.analyze.training import steps_before
+from paceline.recording.layout import OTHER, STEP_PHASE_NAMES
 from paceline.store.events import AssignedEvent, FinishedEvent
-from paceline.store.result import Exchanged, RunExchanged, WorkerResult
+from paceline.store.result import CodeLine, Exchanged, RunExchanged, WorkerResult
 from paceline.store.run import StoredRun
+
+_FEWEST_SAMPLES = 5
+"""Samples of a line of a user's script from which it is shown."""
 
 
 class StepSums:
@@ -22,6 +26,11 @@ class StepSums:
             mixed_phase=run.header.strategy.mixed_phase, last_steps=last_steps, uncertainty=clock_uncertainty(run)
         )
         staleness = StalenessCounts()
+        self.examples = 0
+        """Examples of all steps of a user's script that were not undone."""
+        self._sizes: Counter[int] = Counter()
+        self._step_s: Counter[str] = Counter()
+        self._header = run.header
         self.recorded: Counter[str] = Counter()
         """The number of steps that have a record and were not undone. A step with two records counts once."""
         for part in run.step_parts():
@@ -29,8 +38,25 @@ class StepSums:
             staleness.add(part)
             kept = part.filter((pl.col("kind") == "step") & pl.col("undone").not_())
             self.recorded.update(dict(kept.group_by("task").agg(pl.col("step").n_unique()).iter_rows()))
+            if self._header.spec.is_script:
+                self._add_script_steps(part.filter(pl.col("kind") == "step"), kept)
         self.phases = phases.by_worker()
+        for task, step_s in self._step_s.items():
+            own = self.phases.setdefault(task, {})
+            own[OTHER] = max(0.0, step_s - sum(own.get(name, 0.0) for name in STEP_PHASE_NAMES))
         self.staleness = staleness.by_worker()
+
+    @property
+    def batch(self) -> int:
+        """Examples per worker and step; of a user's script, those of most steps."""
+        if self._header.spec.is_script:
+            return self._sizes.most_common(1)[0][0] if self._sizes else 0
+        return self._header.spec.batch if self._header.trains else 0
+
+    def _add_script_steps(self, steps: pl.DataFrame, kept: pl.DataFrame) -> None:
+        self._step_s.update(dict(steps.group_by("task").agg(pl.col("duration_s").sum()).iter_rows()))
+        self._sizes.update(dict(kept.group_by("examples").len().iter_rows()))
+        self.examples += int(kept["examples"].sum())
 
 
 def worker_results(run: StoredRun, sums: StepSums, outcomes: dict[str, FinishedEvent]) -> list[WorkerResult]:
@@ -49,8 +75,18 @@ def worker_results(run: StoredRun, sums: StepSums, outcomes: dict[str, FinishedE
             fetched_mb=round(outcomes[task].fetched_bytes / 1e6, 6) if task in outcomes else 0.0,
             threads=threads.get(task),
             last_evaluation=evaluations.get(task),
+            lines=_lines(outcomes.get(task)),
         )
         for task, host in run.header.worker_hosts.items()
+    ]
+
+
+def _lines(finished: FinishedEvent | None) -> list[CodeLine]:
+    """The most frequent lines of each phase first. Lines with few samples say nothing."""
+    return [
+        CodeLine(phase=line.phase, where=line.where, share=round(line.samples / line.of, 4))
+        for line in (finished.lines if finished else ())
+        if line.samples >= _FEWEST_SAMPLES
     ]
 
 

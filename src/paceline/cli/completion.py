@@ -70,13 +70,15 @@ def _current_shell(option: str) -> str:
 def engines(incomplete: str) -> list[str]:
     from paceline.engines import registry
 
-    return _listed(incomplete, registry.engines())
+    return _listed(incomplete, [name for name, engine in registry.engines().items() if not engine.runs_scripts])
 
 
 def strategies(incomplete: str) -> list[str]:
+    from paceline.engines.registry import engines as installed_engines
     from paceline.strategies.registry import strategies as installed
 
-    return _listed(incomplete, installed())
+    of_scripts = {name for engine in installed_engines().values() if engine.runs_scripts for name in engine.strategies}
+    return _listed(incomplete, [name for name in installed() if name not in of_scripts])
 
 
 def layouts(incomplete: str) -> list[str]:

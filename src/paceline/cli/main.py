@@ -13,7 +13,21 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli import compare, completion, doctor, hosts, ls, report, reproduce, resume, rm, run, show, workloads
+from paceline.cli import (
+    compare,
+    completion,
+    doctor,
+    hosts,
+    launch,
+    ls,
+    report,
+    reproduce,
+    resume,
+    rm,
+    run,
+    show,
+    workloads,
+)
 from paceline.cli.streams import discard, error_stream, flush_streams, prepare_streams
 from paceline.errors import RunError, UsageError, UserCodeError, one_line, printable
 
@@ -28,6 +42,7 @@ app = typer.Typer(
 )
 _COMMANDS: dict[str, Callable[..., int]] = {
     "run": run.run,
+    "launch": launch.launch,
     "resume": resume.resume,
     "ls": ls.ls,
     "rm": rm.rm,
@@ -38,8 +53,10 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "workloads": workloads.workloads,
     "doctor": doctor.doctor,
 }
+_SETTINGS = {"launch": {"allow_interspersed_args": False}}
+"""Settings of the parser by command. What follows a user's script belongs to the script."""
 for _name, _command in _COMMANDS.items():
-    app.command(_name)(_command)
+    app.command(_name, context_settings=_SETTINGS.get(_name))(_command)
 app.add_typer(hosts.app, name="hosts")
 
 

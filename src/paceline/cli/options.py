@@ -16,8 +16,15 @@ TEXT, NUMBER = "TEXT", "N"
 Runs = Annotated[str, typer.Option("--runs", metavar=TEXT, help=OPTIONS["runs"].help)]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object per run on stdout, a line each.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the plan without starting a run.")]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        metavar=NUMBER, help="Serve live metrics for Prometheus on 127.0.0.1 at this port; 0 is any free port."
+    ),
+]
 
 FLAGS = tuple(name for name, option in OPTIONS.items() if option.cli == "flag")
+LAUNCH_FLAGS = tuple(name for name, option in OPTIONS.items() if option.launch)
 SET_ONLY = tuple(name for name, option in OPTIONS.items() if option.cli == "set")
 Command = Callable[..., int]
 _COMPLETIONS: dict[str, Callable[[str], list[str]]] = {
@@ -53,7 +60,7 @@ def _parameter(option: Option, overrides: str) -> inspect.Parameter:
     default = f"Default: {overrides or option.default_text}." if overrides or option.default_text else ""
     metavar = NUMBER if option.base_type is int else TEXT
     info = typer.Option(
-        f"--{option.label}",
+        f"--{option.name.replace('_', '-')}",
         # A list of values makes a sweep; the values of a repeatable option may contain commas.
         metavar=f"{metavar},.." if option.axis and not option.repeatable else metavar,
         help=f"{option.help} {default}".strip(),

@@ -1,5 +1,6 @@
 """paceline run: train, measure, and show the result."""
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -8,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paceline.cli import completion
-from paceline.cli.options import FLAGS, NUMBER, SET_ONLY, TEXT, AsJson, DryRun, given_fields, spec_flags
+from paceline.cli.options import FLAGS, SET_ONLY, TEXT, AsJson, DryRun, MetricsPort, given_fields, spec_flags
 
 if TYPE_CHECKING:
+    from paceline.pipeline import RunView
     from paceline.spec.experiment import Experiment
     from paceline.store.result import Result
 
@@ -37,12 +39,7 @@ def run(
             help=f"Any other option, name=value: {', '.join(SET_ONLY)}. May be given several times.",
         ),
     ] = None,
-    metrics_port: Annotated[
-        int | None,
-        typer.Option(
-            metavar=NUMBER, help="Serve live metrics for Prometheus on 127.0.0.1 at this port; 0 is any free port."
-        ),
-    ] = None,
+    metrics_port: MetricsPort = None,
     dry_run: DryRun = False,
     json: AsJson = False,
     **flags: Any,
@@ -56,11 +53,11 @@ def run(
 
     experiment = _read_experiment(workload, flags, set_ or [])
     if dry_run:
-        return _show_plan(experiment)
+        return show_plan(experiment)
     with prepared(expand(experiment)):  # The framework is imported while this process imports the pipeline.
-        results = _run(experiment, json=json, metrics_port=metrics_port)
+        results = make_runs(experiment, json=json, metrics_port=metrics_port)
     if not json:
-        _show_results(results)
+        show_results(results)
     return max(EXIT[result.status] for result in results)
 
 
@@ -72,7 +69,7 @@ def _read_experiment(workload: str, flags: dict[str, Any], assignments: list[str
     return experiment(fields | given_fields(flags) | parse_assignments(assignments))
 
 
-def _show_plan(experiment: "Experiment") -> int:
+def show_plan(experiment: "Experiment") -> int:
     from paceline import pipeline
     from paceline.cli.console import output
     from paceline.terminal.plan import plan_table
@@ -81,7 +78,9 @@ def _show_plan(experiment: "Experiment") -> int:
     return 0
 
 
-def _run(experiment: "Experiment", *, json: bool, metrics_port: int | None) -> "list[Result]":
+def make_runs(
+    experiment: "Experiment", *, json: bool, metrics_port: int | None, more_views: "Sequence[RunView]" = ()
+) -> "list[Result]":
     """Make the runs. Progress and the status of each go to stderr, JSON results to stdout."""
     from paceline import pipeline
     from paceline.cli.console import messages
@@ -111,10 +110,11 @@ def _run(experiment: "Experiment", *, json: bool, metrics_port: int | None) -> "
 
             on_message(f"metrics: {stack.enter_context(serving(sweep, metrics_port))}")
             view = pipeline.combine_views(view, sweep.view)
+        view = pipeline.combine_views(view, *more_views)
         return pipeline.run(experiment, view, on_result, on_message, show_work=partial(working, console))
 
 
-def _show_results(results: "list[Result]") -> None:
+def show_results(results: "list[Result]") -> None:
     from paceline.analyze.comparison import compare
     from paceline.cli.console import output
     from paceline.terminal.compare import comparison_view

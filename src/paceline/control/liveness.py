@@ -9,6 +9,7 @@ from paceline import messages
 from paceline.control import events as events
 from paceline.control import stack_report
 from paceline.control.cluster import Cluster
+from paceline.control.startup_deadline import stall_limit_s
 from paceline.control.watchdog import BUSY_S, Stalled, Watchdog
 from paceline.messages.lease import Lease
 from paceline.plan.place import RunPlan
@@ -40,12 +41,8 @@ class LivenessMonitor:
         """`slowness`: multiplies the limit for work between steps; above 1 if a host has less than one core."""
         self._cluster, self._writer, self._records = cluster, writer, plan.spec.record
         self._task_hosts = {place.task: place.host for place in plan.places}
-        self._watchdog = Watchdog(
-            [place.task for place in plan.workers],
-            synchronous=plan.strategy.synchronous,
-            first_step_s=startup_s,
-            busy_s=BUSY_S * slowness,
-        )
+        self._watchdog = _watchdog(plan, startup_s, slowness)
+        self._script = plan.is_script
         self._leases: dict[str, Lease] = {}
         self._received: dict[str, int] = {}
         self._ping_due_s = 0.0
@@ -62,7 +59,8 @@ class LivenessMonitor:
 
     @first_step_s.setter
     def first_step_s(self, seconds: float) -> None:
-        self._watchdog.first_step_s = seconds
+        if not self._script:  # The user says how long a script may take.
+            self._watchdog.first_step_s = seconds
 
     def joined(self, host: str) -> None:
         self._leases[host], self._received[host] = Lease(), self._cluster.received(host)
@@ -154,3 +152,14 @@ class LivenessMonitor:
         line = stack_report.summary_line(task_stacks, odd, stalled.tasks, for_s)
         where = self._writer.write_stacks(stack_report.report(task_stacks, odd, line))
         return [events.TaskStuck(odd.task if odd else None, f"{line} (all tasks' stacks: {where})")]
+
+
+def _watchdog(plan: RunPlan, startup_s: float, slowness: float) -> Watchdog:
+    workers = [place.task for place in plan.workers]
+    if plan.is_script:
+        # What a script does between its steps is not known, so that only the user can say how long it may take.
+        limit_s = stall_limit_s(plan)
+        return Watchdog(
+            workers, synchronous=plan.strategy.synchronous, first_step_s=limit_s, busy_s=limit_s, min_stall_s=limit_s
+        )
+    return Watchdog(workers, synchronous=plan.strategy.synchronous, first_step_s=startup_s, busy_s=BUSY_S * slowness)

@@ -26,8 +26,9 @@ from paceline.control.links import prepare_links
 from paceline.control.liveness import AGENT_LEASE_S, LivenessMonitor
 from paceline.control.resume_point import damaged_checkpoint, last_checkpoint, steps_so_far, steps_until
 from paceline.control.run_state import RunState
+from paceline.control.script_jobs import code_references, script_environment, script_job
 from paceline.control.startup_deadline import slowness, startup_deadline_s
-from paceline.control.supervisor import Supervisor
+from paceline.control.supervisor import Stage, Supervisor
 from paceline.control.unreached_targets import plateau_incident, time_limit_exceeded
 from paceline.control.validate_message import invalid_reason
 from paceline.data.dataset import PreparedData
@@ -44,8 +45,7 @@ from paceline.store.header import ResumePoint
 from paceline.store.journal import Restored, TaskAdded
 from paceline.store.writer import RunWriter
 from paceline.train.context import Job, Outcome
-from paceline.workloads.registry import workload
-from paceline.workloads.user_workload import code_files
+from paceline.workloads.registry import workload_of
 
 _POLL_EVERY_S = 0.1
 _NO_HOSTS_YET = "interrupted before its hosts were there"
@@ -150,7 +150,8 @@ class RunController:
         self._clocks = HostClocks(cluster, writer, one_clock=plan.shares_one_machine)
         self._files = FileSender(cluster)
         self._data_files = references(data.paths)
-        self._code_files = tuple(reference(path, name) for name, path in code_files(plan.spec.workload))
+        self._code_files = code_references(plan)
+        self._attempt = 0
         self._cores: dict[str, int] = {}
         """Of each host that has joined."""
         self._memory_bytes: dict[str, int] = {}
@@ -197,6 +198,8 @@ class RunController:
         self._decide(events.Tick())
         state.tick()
         state.waiting_for = self._supervisor.waiting_for
+        if self._plan.is_script and state.waiting_for and state.waiting_for.what == Stage.CONNECTING.value:
+            state.waiting_for = msgspec.structs.replace(state.waiting_for, what="the first step of the script")
 
     def _check_targets(self, state: RunState) -> None:
         """Record once that the run may not reach its target, and end a run that takes too long."""
@@ -274,6 +277,8 @@ class RunController:
                 self._decide(events.TaskDisconnected(task, line))
             case messages.Attached() as message:
                 self._ingest.attached(task, message)
+            case messages.LastStep():
+                self._send_to_tasks(tuple(self._task_hosts), message)
 
     def _join(self, host: str, hello: messages.Hello) -> None:
         if self._supervisor.ended:
@@ -319,6 +324,8 @@ class RunController:
                     for task, host in self._task_hosts.items()
                 }
                 self._send_to_tasks(tasks, messages.Peers({task: own[task] | more for task, more in addresses.items()}))
+                if self._plan.is_script:
+                    self._liveness.opened(tasks)  # The script runs from now on, and may hang before its first step.
             case events.OpenBarrier(tasks, attempt):
                 self._send_to_tasks(tasks, messages.Go())
                 self._liveness.opened(tasks)
@@ -344,6 +351,7 @@ class RunController:
                 self._ingest.state.end(instruction.status)
 
     def _start_tasks(self, order: events.StartTasks) -> None:
+        self._attempt = order.attempt
         if order.attempt:
             self._writer.event("restarting", tasks=order.tasks, attempt=order.attempt, whole=order.all_tasks)
             self._ingest.state.restarting(order.tasks)
@@ -360,9 +368,13 @@ class RunController:
                 self._send_to_tasks((task,), messages.Reassign(raw))
                 continue
             start = messages.StartTask(
-                task, raw, dict(self._engine.environment), folder_variables=self._engine.folder_variables
+                task, raw, self._environment(job), folder_variables=self._engine.folder_variables
             )
             self._cluster.send(self._task_hosts[task], start)
+
+    def _environment(self, job: Job) -> dict[str, str]:
+        threads_given = self._plan.spec.threads is not None
+        return {**self._engine.environment, **script_environment(job, threads_given=threads_given)}
 
     def _send_files(self, hosts: set[str]) -> None:
         """Make sure that these hosts have the files that their tasks need."""
@@ -412,7 +424,7 @@ class RunController:
         """The job of a task. `rejoins`: it is restarted alone while the other tasks continue."""
         plan, spec = self._plan, self._plan.spec
         place = next(place for place in plan.places if place.task == task)
-        work = workload(spec.workload, plan.size)
+        work = workload_of(spec, plan.size)
         state = self._ingest.state
         next_step = state.workers[task].next_step if rejoins and task in state.workers else 0
         return Job(
@@ -465,6 +477,7 @@ class RunController:
             eval_by=spec.eval_by,
             histograms=spec.histograms,
             reassignable=task in self._policy.reassignable,
+            script=script_job(plan, place, self._attempt),
         )
 
     def _fair_threads(self, host: str) -> int:
@@ -474,7 +487,7 @@ class RunController:
         machine_share = cores // (len(workers) if self._plan.shares_one_machine else workers_on_host)
         cpus = next(limits.cpus for limits in self._plan.limits if limits.host == host)
         host_share = int((cpus or cores) // workers_on_host)
-        limits = workload(self._plan.spec.workload, self._plan.size).most_threads or cores
+        limits = workload_of(self._plan.spec, self._plan.size).most_threads or cores
         return max(1, min(machine_share, host_share, limits))
 
     def _fair_memory(self, host: str) -> int:

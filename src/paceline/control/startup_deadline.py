@@ -4,12 +4,17 @@ from collections import Counter
 from collections.abc import Mapping
 from math import inf
 
+from paceline import units
 from paceline.plan.place import RunPlan
 
 STARTUP_DEADLINE_S = 180.0
 """The deadline of a run with few tasks for each core."""
 STARTUP_S_PER_TASK = 10.0
 """Added for each task that shares a core. A task that loads a framework needs 2 to 8 seconds of CPU time."""
+
+SCRIPT_STARTUP_S = 60.0
+"""How much longer the tasks of a script may take to start than the script may take to its first step: the watchdog,
+which collects the stacks of a script that hangs, is to notice first."""
 
 
 def slowness(plan: RunPlan) -> float:
@@ -19,7 +24,14 @@ def slowness(plan: RunPlan) -> float:
 
 def startup_deadline_s(plan: RunPlan, cores: Mapping[str, int]) -> float:
     """The deadline in seconds. `cores`: those of each host's machine; a host that is missing is assumed to have one."""
-    return (STARTUP_DEADLINE_S + STARTUP_S_PER_TASK * _tasks_per_core(plan, cores)) * slowness(plan)
+    deadline_s = (STARTUP_DEADLINE_S + STARTUP_S_PER_TASK * _tasks_per_core(plan, cores)) * slowness(plan)
+    # A user's script may prepare data before its first step for as long as the user allows.
+    return max(deadline_s, stall_limit_s(plan) + SCRIPT_STARTUP_S) if plan.is_script else deadline_s
+
+
+def stall_limit_s(plan: RunPlan) -> float:
+    """How long a user's script may make no step."""
+    return units.time_limit(plan.spec.stall_limit)
 
 
 def _tasks_per_core(plan: RunPlan, cores: Mapping[str, int]) -> float:

@@ -160,8 +160,8 @@ class Supervisor:
             case TaskExited():
                 return self._exited(event, now_s)
             case TaskStuck(task, detail):
-                # Other stages have deadlines of their own.
-                if self._stage is Stage.TRAINING:
+                # Earlier stages have deadlines of their own; a user's script may hang before its first step.
+                if self._stage in (Stage.CONNECTING, Stage.TRAINING):
                     return self._stuck(Failure(0, task, self._task_hosts[task] if task else None, detail), now_s)
             case AgentLost(host, detail):
                 # Its tasks end with it, and no exit message can arrive any more.
@@ -393,7 +393,10 @@ class Supervisor:
             return End("diverged", "the loss is NaN or infinite: try a smaller learning rate (--set lr=…)")
         idle = [task for task in sorted(self._workers) if self._outcomes[task].steps == 0]
         if idle:
-            return End("failed", f"{', '.join(self._describe(task) for task in idle)} made no step")
+            why = next(
+                (f": {self._outcomes[task].why_no_step}" for task in idle if self._outcomes[task].why_no_step), ""
+            )
+            return End("failed", f"{', '.join(self._describe(task) for task in idle)} made no step{why}")
         return End("ok")
 
     def _describe(self, task: str) -> str:

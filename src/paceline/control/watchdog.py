@@ -47,12 +47,12 @@ class _Worker:
         self._durations_s.extend(map(float, durations_s[-_RECENT_STEPS:]))
         self.last_progress_s = now_s
 
-    def allowed_s(self, first_step_s: float, busy_s: float) -> float:
+    def allowed_s(self, first_step_s: float, busy_s: float, min_stall_s: float) -> float:
         if self.busy:
             return busy_s
         if not self._durations_s:
             return first_step_s
-        return max(MIN_STALL_S, STALL_STEPS * median(self._durations_s))
+        return max(min_stall_s, STALL_STEPS * median(self._durations_s))
 
 
 class Watchdog:
@@ -64,10 +64,18 @@ class Watchdog:
     """
 
     def __init__(
-        self, workers: Iterable[str], *, synchronous: bool, first_step_s: float, busy_s: float = BUSY_S
+        self,
+        workers: Iterable[str],
+        *,
+        synchronous: bool,
+        first_step_s: float,
+        busy_s: float = BUSY_S,
+        min_stall_s: float | None = None,
     ) -> None:
+        """`min_stall_s`: after how long without a step a worker may be stuck, however short its steps are."""
         self._names, self._synchronous = tuple(workers), synchronous
         self.first_step_s, self._busy_s = first_step_s, busy_s
+        self._min_stall_s = MIN_STALL_S if min_stall_s is None else min_stall_s
         self._clock = ActiveClock()
         self._workers: dict[str, _Worker] = {}
 
@@ -93,8 +101,8 @@ class Watchdog:
             name
             for name, worker in self._workers.items()
             # Checked first because the median costs time.
-            if now - worker.last_progress_s > MIN_STALL_S
-            and now - worker.last_progress_s > worker.allowed_s(self.first_step_s, self._busy_s)
+            if now - worker.last_progress_s > min(self._min_stall_s, self.first_step_s)
+            and now - worker.last_progress_s > self._allowed_s(worker)
         }
         if not late or (self._synchronous and late != self._workers.keys()):
             return None
@@ -110,6 +118,7 @@ class Watchdog:
         return Stalled(tuple(sorted(late)), everyone, progress)
 
     def _is_quiet(self, worker: _Worker, now_s: float) -> bool:
-        return (
-            not worker.busy and now_s - worker.last_progress_s > worker.allowed_s(self.first_step_s, self._busy_s) / 2
-        )
+        return not worker.busy and now_s - worker.last_progress_s > self._allowed_s(worker) / 2
+
+    def _allowed_s(self, worker: _Worker) -> float:
+        return worker.allowed_s(self.first_step_s, self._busy_s, self._min_stall_s)

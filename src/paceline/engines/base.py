@@ -78,6 +78,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     advice: str | None = None
     """`module:function` of () -> list[str]: what would make the engine faster on this machine."""
 
+    runs_scripts: bool = False
+    """Whether it runs users' own scripts instead of workloads."""
     shares_memory: bool = False
     """Whether its servers and workers can pass values through memory that they share."""
     drops_late_gradients: bool = False

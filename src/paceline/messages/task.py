@@ -96,6 +96,12 @@ class Halt(Message, frozen=True):
     """Stop after the current step and finish with Finished, not with an error."""
 
 
+class LastStep(Message, frozen=True):
+    """All ranks of a user's script end after this number of steps. The first rank decides, the controller relays."""
+
+    step: Annotated[int, msgspec.Meta(ge=0)]
+
+
 class Disconnect(Message, frozen=True):
     """Close the connections to all peers, some of which have ended, and answer with Disconnected."""
 
@@ -110,5 +116,5 @@ class MayExit(Message, frozen=True):
     """The agent has measured the task for the last time, so the task may exit. Only the agent sends this."""
 
 
-FromTask = Bound | ThreadsChosen | Ready | Finished | Failed | Disconnected | Attached | LinksMeasured
-ToTask = Peers | Go | Halt | Disconnect | Reassign | MayExit | MeasureLinks
+FromTask = Bound | ThreadsChosen | Ready | Finished | Failed | Disconnected | Attached | LinksMeasured | LastStep
+ToTask = Peers | Go | Halt | LastStep | Disconnect | Reassign | MayExit | MeasureLinks

@@ -69,7 +69,7 @@ def _run_families(state: RunState, run: Labels) -> Iterator[Metric]:
     yield _gauge("paceline_run_train_seconds", "Training time so far in seconds.", [(run, state.elapsed_s)])
     yield _counter("paceline_run_updates", "Updates of the global parameters.", [(run, state.update)])
     yield _counter("paceline_run_incidents", "Incidents recorded in the events of the run.", [(run, state.incidents)])
-    if state.evaluation:
+    if state.evaluation and not isnan(state.evaluation[1]):
         _, loss, accuracy = state.evaluation
         yield _gauge("paceline_run_test_loss", "Loss on the test set at the last evaluation.", [(run, loss)])
         rows = [] if isnan(accuracy) else [(run, accuracy)]

@@ -1,6 +1,6 @@
 """The engines, strategies, workloads and kinds of hosts that a plan can choose from.
 
-`pipeline.catalog` fills in the catalog, so that planning itself imports no framework and does no I/O.
+`available.catalog` fills in the catalog, so that planning itself imports no framework and does no I/O.
 """
 
 from collections.abc import Mapping
@@ -53,6 +53,8 @@ class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The number of values of its model; 0 if that is not known."""
     linear: bool = False
     """Whether its model is one linear layer for classification."""
+    script: bool = False
+    """Whether it is a user's script, which decides by itself what it trains, evaluates and when it ends."""
     refused: Mapping[Fact, str] = {}
     """Facts of strategies that the workload does not support, each with the reason."""
 

@@ -23,6 +23,9 @@ DEFAULT_EVAL_EVERY = 100
 
 LARGEST_DEFAULT_HEAP_GIB = 4
 """No driver gets a larger heap unless the user asks for it."""
+_SCRIPT_RULES = ("steps", "seconds")
+"""The stop rules that can end a user's script."""
+
 DEFAULT_TIME_LIMIT_S = 3600.0
 """The time limit of a run that only a loss or accuracy can end, which it may never reach."""
 
@@ -76,6 +79,11 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         return lr * self.gradients_per_update if self.spec.lr_scale == "linear" else lr
 
     @property
+    def is_script(self) -> bool:
+        """Whether its tasks are processes of a user's script."""
+        return self.spec.is_script
+
+    @property
     def workers(self) -> tuple[TaskPlace, ...]:
         return tuple(place for place in self.places if place.role == WORKER)
 
@@ -91,7 +99,8 @@ def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
     size, workload = _choose_size(spec, catalog)
     strategy = catalog.strategies[spec.strategy]
     layout = resolve(
-        spec.layout or ("single" if strategy.single_worker else "cluster"), needs_server=strategy.has_servers
+        spec.layout or ("single" if strategy.single_worker or workload.script else "cluster"),
+        needs_server=strategy.has_servers,
     )
     _check_layout(strategy, layout)
     _check_backup(spec, layout, catalog)
@@ -172,6 +181,9 @@ def _choose_size(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
     workload, title = sizes[size], f"{spec.workload}:{size}".rstrip(":")
     if spec.engine not in workload.engines:
         raise PlanError(f"{title} does not run on engine {spec.engine}: use {', '.join(sorted(workload.engines))}")
+    if workload.script:
+        _check_script_rules(spec)
+        return size, workload
     evaluated = next((rule.kind for rule in spec.stop if rule.kind in EVALUATED), None)
     if not workload.trains and evaluated:
         raise PlanError(f"{title} is not training and has no loss or accuracy: use a stop rule of steps or seconds")
@@ -217,10 +229,19 @@ def _check_training(spec: RunSpec, workload: WorkloadFacts, title: str) -> None:
         raise PlanError(f"{title} is not training and has no parameters: remove histograms")
 
 
+def _check_script_rules(spec: RunSpec) -> None:
+    for rule in spec.stop:
+        if rule.kind not in _SCRIPT_RULES:
+            raise PlanError(
+                f"stop rule '{rule}': Paceline does not know the {rule.kind} of a script: use steps=N or seconds=N, or "
+                "let the script end by itself"
+            )
+
+
 def _time_limit_s(spec: RunSpec) -> float | None:
     if spec.time_limit is not None:
         return units.time_limit(spec.time_limit)
-    return DEFAULT_TIME_LIMIT_S if all(rule.kind in TARGETS for rule in spec.stop) else None
+    return DEFAULT_TIME_LIMIT_S if spec.stop and all(rule.kind in TARGETS for rule in spec.stop) else None
 
 
 def _transport(spec: RunSpec, workload: WorkloadFacts, catalog: Catalog, kind: HostKindFacts) -> str | None:
@@ -236,7 +257,7 @@ def _transport(spec: RunSpec, workload: WorkloadFacts, catalog: Catalog, kind: H
 
 def _updates_per_epoch(spec: RunSpec, workload: WorkloadFacts, layout: Layout, strategy: Strategy) -> int:
     examples = _examples(spec, workload)
-    if not workload.trains:
+    if not workload.trains or workload.script:
         return 1  # The whole computation counts as one epoch.
     shard = examples // layout.workers
     if spec.batch > shard:

@@ -6,8 +6,8 @@ from paceline.present.labels import setting_label
 
 Settings = Mapping[str, str]
 """Settings of one configuration by name, as text, in the order in which they are shown. `-` is not set."""
-_VALUE_IS_ENOUGH = ("runs directory", "sweep", "workload", "engine", "strategy")
-"""Settings whose value says what it is: `ps-sync`, not `strategy ps-sync`."""
+_VALUE_IS_ENOUGH = ("runs directory", "sweep", "workload", "engine", "strategy", "param")
+"""Settings whose value says what it is: `ps-sync`, not `strategy ps-sync`; a param is `bs=32`."""
 
 
 def configuration_names(configurations: Sequence[Settings], workers: Sequence[int]) -> list[str]:

@@ -49,7 +49,9 @@ REPEATS_LEGEND = "median [min–max] over repeats"
 TIME_BY_PHASE = "worker time by phase"
 PHASES_CAPTION = (
     "Phases of a step: data = get the batch, pull = fetch parameters, compute = forward and backward pass, "
-    "push = send gradients, wait = wait for other workers; fused = all of these in one call, if no step was traced."
+    "push = send gradients, wait = wait for other workers; fused = all of these in one call, if no step was traced. "
+    "Of your own script also: forward, backward and optimizer, exchange = communication that no computation hides, "
+    "other = everything else in the step."
 )
 
 

@@ -28,6 +28,7 @@ def run_notes(result: Result) -> list[str]:
     notes += [f"not measured: {what}" for what in result.not_measured]
     if result.details:
         notes.append(f"{result.engine}: " + ", ".join(_detail(*item) for item in result.details.items()))
+    notes += result.not_observed
     if 0 < result.train_s < SHORT_TRAINING_S:
         notes.append(f"training took only {result.train_s:.2f} s: too short for reliable host metrics")
     return notes

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 
 class RecordKind(IntEnum):
-    """What a record is about. The first seven are the phases of a step, in the order in which they are shown."""
+    """What a record is about. The numbers are stored in files, so a new kind gets the next number."""
 
     DATA = 0
     PULL = 1
@@ -28,21 +28,38 @@ class RecordKind(IntEnum):
     """A whole step with all its phases."""
     SERVE = 9
     """How long a parameter server was busy between `start_ns` and the next such record."""
-    SCHEDULE = 10
+    SCHEDULE = 14
     """The part of `wait` in which the framework's scheduler had not started the step's work yet or not noticed its
     end. The duration is that of all such parts of a step."""
-    GC = 11
+    GC = 15
     """How long the runtime of the framework stopped for garbage collection in a step, outside of its phases."""
+    FORWARD = 10
+    BACKWARD = 11
+    EXCHANGE = 12
+    """Communication between the ranks of a user's script that no computation hides, with the wait for other ranks."""
+    OPTIMIZER = 13
 
 
 # Plain integers for the code that runs at every step: enum members are slower to look up and to compare.
 STEP, EVAL = int(RecordKind.STEP), int(RecordKind.EVAL)
 
-PHASES = tuple(kind for kind in RecordKind if kind <= RecordKind.CHECKPOINT)
+PHASES = (
+    RecordKind.DATA, RecordKind.PULL, RecordKind.FORWARD, RecordKind.BACKWARD, RecordKind.COMPUTE, RecordKind.PUSH,
+    RecordKind.EXCHANGE, RecordKind.WAIT, RecordKind.OPTIMIZER, RecordKind.EVAL, RecordKind.CHECKPOINT,
+)  # fmt: skip
+"""The phases of a step and the work between steps, in the order in which they are shown."""
 PHASE_NAMES = tuple(kind.name.lower() for kind in PHASES)
 """The phases as they are called in tables, JSON and charts."""
 TIMED_NAMES = (*PHASE_NAMES, RecordKind.FUSED.name.lower())
 """The phases, and the fused calls that the analysis divides among them."""
+STEP_PHASE_NAMES = tuple(
+    name for name in TIMED_NAMES if name not in (RecordKind.EVAL.name.lower(), RecordKind.CHECKPOINT.name.lower())
+)
+"""The phases that are part of a step; evaluations and checkpoints come between steps."""
+OTHER = "other"
+"""The time of the steps of a user's script that belongs to no phase."""
+SHOWN_NAMES = (*TIMED_NAMES, OTHER)
+"""Everything that a worker's time can be divided into, in the order in which it is shown."""
 
 TRACED = 1
 """Flag: the framework traced the step. Its phases are known, but tracing made it longer than other steps."""
@@ -113,6 +130,8 @@ class StepRecord:
     accuracy: float = _column("accuracy", "<f4", "Accuracy on the test set, in an evaluation.", _FLOAT, _NAN)
     staleness: int = _column("staleness", "<i4", "Others' updates between pull and push; -1 if unknown.", default=-1)
     flags: int = _word("TRACED and FINAL.", _BYTE, row="u1", columns={"traced": "bool", "final": "bool"})
+    examples: int = _column("examples", "<u4", "Examples of the step of a user's script; else 0.")
+    micro_batches: int = _column("micro_batches", "<u4", "Backward passes in the step of a user's script; else 0.")
     data_end_ns: int = _time("End of the data phase, which begins with the step.")
     pull_start_ns: int = _time("Start of receiving parameters.", RecordKind.PULL)
     pull_end_ns: int = _time("End of receiving parameters.", RecordKind.PULL)
@@ -122,6 +141,14 @@ class StepRecord:
     push_end_ns: int = _time("End of sending or averaging gradients.", RecordKind.PUSH)
     wait_start_ns: int = _time("Start of waiting for other workers.", RecordKind.WAIT)
     wait_end_ns: int = _time("End of waiting for other workers.", RecordKind.WAIT)
+    forward_start_ns: int = _time("Start of the first forward pass.", RecordKind.FORWARD)
+    forward_end_ns: int = _time("That start plus the time of all forward passes of the step.", RecordKind.FORWARD)
+    backward_start_ns: int = _time("Start of the first backward pass.", RecordKind.BACKWARD)
+    backward_end_ns: int = _time("That start plus the time of all backward passes of the step.", RecordKind.BACKWARD)
+    exchange_start_ns: int = _time("Start of the first exchange that no computation hides.", RecordKind.EXCHANGE)
+    exchange_end_ns: int = _time("End of that exchange; further ones have records of their own.", RecordKind.EXCHANGE)
+    optimizer_start_ns: int = _time("Start of the optimizer.", RecordKind.OPTIMIZER)
+    optimizer_end_ns: int = _time("That start plus the time of the optimizer.", RecordKind.OPTIMIZER)
     fused_start_ns: int = _time("Start of a call that pulls, computes and pushes.", RecordKind.FUSED)
     fused_end_ns: int = _time("End of a call that pulls, computes and pushes.", RecordKind.FUSED)
 
@@ -156,7 +183,7 @@ class Header(NamedTuple):
     """The RecordKind of the work other than steps that the task is doing; 0 if none."""
 
 
-MAGIC = b"PLREC05\n"
+MAGIC = b"PLREC06\n"
 HEADER = struct.Struct("=8sQQQ32x")
 """The fields of Header, padded to 64 bytes."""
 HEADER_WORDS = HEADER.size // WORD_BYTES

@@ -40,13 +40,16 @@ from paceline.recording.layout import (
 )
 
 _GROW_BYTES = 16_384 * RECORD_BYTES
-"""By this much the file grows when it is full: rarely enough not to disturb training, 2.6 MB."""
+"""By this much the file grows when it is full: rarely enough not to disturb training, 3.9 MB."""
 _LONG_NS = 50_000_000
 """A span this long is written at once, so that it is not lost if the step is killed."""
 _NAN = float("nan")
 _VALUES = attrgetter(*(field.name for field in FIELDS))
 _STEP_PHASE_FIELDS = {kind: phase_fields(kind) for kind in STEP_PHASES}
-_OF_ONE_STEP = ("start_ns", "data_end_ns", *(name for pair in _STEP_PHASE_FIELDS.values() for name in pair), "flags")
+_OF_ONE_STEP = (
+    "start_ns", "data_end_ns", *(name for pair in _STEP_PHASE_FIELDS.values() for name in pair), "flags", "examples",
+    "micro_batches",
+)  # fmt: skip
 """Fields that are 0 again when the next step begins."""
 clock_ns = time.monotonic_ns
 

@@ -82,6 +82,7 @@ def _rows(records: np.ndarray) -> np.ndarray:
             inner[name] = records[name][:, None]
         inner["kind"] = (RecordKind.DATA, *STEP_PHASES)
         inner["update"], inner["staleness"], inner["loss"], inner["accuracy"] = 0, -1, np.nan, np.nan
+        inner["examples"] = inner["micro_batches"] = 0
     own = rows[:, -1]
     own["start_ns"], own["duration_ns"] = start, records["end_ns"] - start
     # The loss of a diverged run may exceed a float32 and becomes infinite; a damaged file may hold any number.

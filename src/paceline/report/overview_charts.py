@@ -7,7 +7,7 @@ from paceline.analyze.metrics import ACCURACY, EXAMPLES, LOSS, TO_TARGET, UPDATE
 from paceline.analyze.repeats import Group, Spread, group_names, name_without
 from paceline.present.colours import IDEAL_COLOUR, PHASE_COLOURS
 from paceline.present.labels import PHASES_CAPTION
-from paceline.recording.layout import TIMED_NAMES
+from paceline.recording.layout import SHOWN_NAMES
 from paceline.report.chart import Chart, Layout, Trace, View, bars_height, line_colour, line_dash
 from paceline.report.html import chart_text
 from paceline.store.result import Result
@@ -54,7 +54,7 @@ def phases(groups: Sequence[Group]) -> Chart | None:
             "x": [100 * spent.get(phase, 0.0) / (sum(spent.values()) or 1.0) for spent in seconds],
             "marker": {"color": PHASE_COLOURS[phase]}, "hovertemplate": "%{x:.1f} %",
         }
-        for phase in TIMED_NAMES
+        for phase in SHOWN_NAMES
         if any(spent.get(phase) for spent in seconds)
     ]  # fmt: skip
     return Chart(

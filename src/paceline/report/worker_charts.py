@@ -4,7 +4,7 @@ import polars as pl
 
 from paceline.present.colours import PHASE_COLOURS
 from paceline.present.labels import PHASES_CAPTION
-from paceline.recording.layout import TIMED_NAMES
+from paceline.recording.layout import SHOWN_NAMES
 from paceline.report.chart import Chart, Layout, Trace, View, bars_height, encoded, line_colour
 from paceline.report.html import chart_text
 from paceline.report.run_data import RunData
@@ -92,7 +92,7 @@ def staleness(run: RunData) -> Chart | None:
 
 
 def _phases_of(workers: list[WorkerResult]) -> list[str]:
-    return [phase for phase in TIMED_NAMES if any(worker.phases.get(phase) for worker in workers)]
+    return [phase for phase in SHOWN_NAMES if any(worker.phases.get(phase) for worker in workers)]
 
 
 def _phase_trace(phase: str, workers: list[WorkerResult], names: list[str], *, share: bool) -> Trace:

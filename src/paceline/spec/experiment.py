@@ -14,6 +14,7 @@ from paceline.spec.fault import Fault, read_faults
 from paceline.spec.hosts import join_arguments
 from paceline.spec.interval import Interval
 from paceline.spec.option import Option, options_of
+from paceline.spec.script import check_script, parameters
 from paceline.spec.stop import StopRule, read_rules
 from paceline.spec.training import Initialisation, shuffle_buffer
 from paceline.spec.values import (
@@ -71,6 +72,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Option(
             cli="flag",
+            launch=True,
             unset="single if the strategy has one worker, else cluster",
             help="Tasks on hosts: single, cluster, cluster2, or one word per host with p for a parameter server and w "
             "for a worker: 'pw w w'.",
@@ -86,6 +88,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         tuple[StopRule, ...],
         Option(
             cli="flag",
+            launch=True,
             axis=False,
             accepts=str | StopRule | Sequence[str | StopRule] | Mapping[str, float],
             parse=read_rules,
@@ -97,6 +100,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         tuple[Fault, ...],
         Option(
             cli="flag",
+            launch=True,
             axis=False,
             accepts=str | Fault | Sequence[str | Fault],
             parse=read_faults,
@@ -144,6 +148,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Option(
             cli="flag",
+            launch=True,
             choices=("fail", "restart"),
             unset="restart a worker if the others can train on meanwhile, else fail",
             help="What to do when a task dies: fail, or restart (from the last checkpoint if training cannot continue "
@@ -151,12 +156,13 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     restarts: Annotated[
-        int, Option(cli="flag", minimum=0, maximum=1000, help="Maximum number of restarts in a run.")
+        int, Option(cli="flag", launch=True, minimum=0, maximum=1000, help="Maximum number of restarts in a run.")
     ] = 3
     hosts: Annotated[
         str,
         Option(
             cli="flag",
+            launch=True,
             split=join_arguments,
             help="local; netns (Linux, root): isolated network namespaces on this machine; ssh:hosts.toml or "
             "ssh:HOST,HOST: machines reached by ssh. In a list, what begins with no kind of hosts belongs to the value "
@@ -167,6 +173,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Option(
             cli="flag",
+            launch=True,
             unit="bit/s",
             unset="unlimited",
             check=per_host("link", units.bits_per_second),
@@ -177,6 +184,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Option(
             cli="flag",
+            launch=True,
             unit="time",
             unset="no delay",
             check=per_host("latency", units.delay),
@@ -187,6 +195,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Option(
             cli="flag",
+            launch=True,
             accepts=float | str | None,
             unit="cores",
             unset="unlimited",
@@ -203,6 +212,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
     threads: Annotated[
         int | None,
         Option(
+            launch=True,
             minimum=1,
             maximum=4096,
             unset="an even share of the cores, or 1 if the engine measures that this is faster",
@@ -236,6 +246,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         bool,
         Option(
             cli="flag",
+            launch=True,
             axis=False,
             identifies=False,
             help="Declare that only trusted users can reach the network between the hosts. Frameworks that accept any "
@@ -246,6 +257,7 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
         str | None,
         Option(
             cli="flag",
+            launch=True,
             axis=False,
             # A sweep need not repeat a run that ended before another limit.
             identifies=False,
@@ -357,6 +369,59 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True):
             "N: checkpoint it every N steps; grow: never.",
         ),
     ] = None
+    script: Annotated[
+        tuple[str, ...],
+        Option(
+            cli="launch",
+            axis=False,
+            check=check_script,
+            accepts=Sequence[str],
+            help="A training script of your own and its arguments, or -m, a module and its arguments. It takes the "
+            "place of the workload.",
+        ),
+    ] = ()
+    param: Annotated[
+        str | None,
+        Option(
+            cli="launch",
+            unset="none",
+            check=parameters,
+            help="Values for the {name} in the arguments of the script: `bs=32 workers=2`. On the command line, "
+            "--param bs=32,64 makes a run for each value.",
+        ),
+    ] = None
+    stall_limit: Annotated[
+        str,
+        Option(
+            cli="launch",
+            launch=True,
+            axis=False,
+            identifies=False,
+            unit="time",
+            check=units.time_limit,
+            help="Time without a step, also before the first one, after which a script counts as stuck: 90s, 10m or "
+            "2h.",
+        ),
+    ] = "10m"
+
+    stack_hz: Annotated[
+        float,
+        Option(
+            cli="launch",
+            launch=True,
+            axis=False,
+            identifies=False,
+            minimum=0,
+            maximum=100,
+            unit="Hz",
+            help="Samples per second of the line of a script that each rank is in; 0 is none.",
+        ),
+    ] = 20.0
+
+    @property
+    def is_script(self) -> bool:
+        """Whether it starts a user's script instead of training a workload."""
+        return bool(self.script)
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):
@@ -368,11 +433,14 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     """The options that the user gave; the others have their default."""
     axes: Mapping[str, tuple[Any, ...]] = {}
     """The options with several values; the runs are the product of these lists."""
-    repeat: Annotated[int, Option(cli="flag", axis=False, minimum=1, help="Number of times to repeat each run.")] = 1
+    repeat: Annotated[
+        int, Option(cli="flag", launch=True, axis=False, minimum=1, help="Number of times to repeat each run.")
+    ] = 1
     name: Annotated[
         str | None,
         Option(
             cli="flag",
+            launch=True,
             axis=False,
             unset="the workload's",
             check=check_name,
@@ -380,7 +448,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = None
     runs: Annotated[
-        str, Option(cli="flag", axis=False, check=check_directory, help="Directory that holds the runs.")
+        str, Option(cli="flag", launch=True, axis=False, check=check_directory, help="Directory that holds the runs.")
     ] = "runs"
 
     def value(self, option: str) -> object:

@@ -10,11 +10,14 @@ import msgspec
 from paceline.errors import SpecError, unknown
 from paceline.spec.experiment import AXES, OPTIONS, RUN_OPTIONS, Experiment, RunSpec
 from paceline.spec.option import LARGEST_INTEGER, Option
+from paceline.spec.script import ENGINE, STRATEGY, check_parameters, target
 
 RECIPE = "recipe"
 """The table of a spec file that holds published figures to compare with; it sets no option of a run."""
 _MAX_FILE_BYTES = 2**20
 """Far above any spec file; guards against reading, say, a data set into memory."""
+_OF_EVERY_RUN = ("sample_hz", "record")
+"""Options without a flag that apply to scripts as well."""
 _TYPE_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
@@ -25,7 +28,12 @@ def experiment(fields: Mapping[str, Any]) -> Experiment:
         if name not in OPTIONS:
             raise SpecError(unknown("option", name, OPTIONS))
         values[name] = _read(OPTIONS[name], value)
-    _split_sizes(values)
+    if values.get("script"):
+        _complete_script(values)
+    elif "param" in values and values["param"] != (None,):
+        raise SpecError("param is for a script: give the option script too, or use paceline launch")
+    else:
+        _split_sizes(values)
     if "workload" not in values:
         raise SpecError("no workload is given: name one, e.g. logreg (`paceline workloads` lists them)")
     lists = {name: values.pop(name) for name in AXES if name in values}
@@ -125,6 +133,22 @@ def _quoted(value: object) -> str:
         return f"'{value}'" if isinstance(value, str) else repr(value)
     except ValueError:
         return "(a number with too many digits)"
+
+
+def _complete_script(values: dict[str, Any]) -> None:
+    """Fill in what a script decides for all its runs, and refuse options that cannot apply to a script."""
+    argv = values["script"]
+    decided = {"workload": (target(argv),), "engine": (ENGINE,), "strategy": (STRATEGY,)}
+    for name, value in values.items():
+        option = OPTIONS[name]
+        wanted = decided.get(name, (option.default,) if option.axis else option.default)
+        if value != wanted and not (option.launch or option.cli == "launch" or name in _OF_EVERY_RUN):
+            raise SpecError(f"{option.label} does not apply to a script: remove it, or pass it to the script itself")
+    for text in values.get("param", ()):
+        check_parameters(argv, text or "")
+    values |= decided
+    # A script ends by itself, so it needs no stop rule.
+    values.setdefault("stop", ())
 
 
 def _split_sizes(values: dict[str, Any]) -> None:

@@ -18,8 +18,11 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     """Metadata of a field: `batch: Annotated[int, Option(help="...", minimum=1)] = 100`."""
 
     help: str
-    cli: Literal["argument", "flag", "set"] = "set"
-    """How the command line takes it: as an argument, as `--batch 100`, or only as `--set lr=0.1`."""
+    cli: Literal["argument", "flag", "set", "launch"] = "set"
+    """How `paceline run` takes it: as an argument, as `--batch 100`, or only as `--set lr=0.1`; `launch`: not at all,
+    because it is about a user's script, which `paceline launch` starts."""
+    launch: bool = False
+    """Whether it also applies to a user's script, so that `paceline launch` has a flag for it."""
     axis: bool = True
     """Whether a list of values makes a sweep."""
     identifies: bool = True
@@ -52,7 +55,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def label(self) -> str:
         """The name in messages: with hyphens, as in the flag, if there is a flag."""
-        return self.name.replace("_", "-") if self.cli == "flag" else self.name
+        return self.name.replace("_", "-") if self.cli in ("flag", "launch") else self.name
 
     @property
     def optional(self) -> bool:

@@ -7,7 +7,7 @@ from math import prod
 import msgspec
 
 from paceline.errors import SpecError
-from paceline.spec.experiment import DEFAULTS, IDENTIFYING, Experiment, RunSpec
+from paceline.spec.experiment import IDENTIFYING, OPTIONS, Experiment, RunSpec
 
 MAX_RUNS = 10_000
 """More runs than this in one sweep is taken for a mistake."""
@@ -33,7 +33,7 @@ def expand(experiment: Experiment) -> list[RunSpec]:
 
 _ADDED_OPTIONS = (
     *("lr_scale", "init", "activation", "steps_per_epoch", "shard", "shuffle", "eval_by", "histograms"),
-    *("master", "executor_memory", "driver_memory", "lineage"),
+    *("master", "executor_memory", "driver_memory", "lineage", "script", "param"),
 )
 """Options that were added after the first release. Their defaults are not part of a key, so that a sweep recognizes the
 runs that an earlier version made."""
@@ -44,6 +44,6 @@ def key(run: RunSpec) -> str:
     options = {
         name: getattr(run, name)
         for name in IDENTIFYING
-        if name not in _ADDED_OPTIONS or getattr(run, name) != DEFAULTS[name]
+        if name not in _ADDED_OPTIONS or getattr(run, name) != OPTIONS[name].default
     }
     return hashlib.sha256(msgspec.json.encode(options)).hexdigest()[:16]

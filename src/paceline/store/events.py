@@ -11,6 +11,7 @@ import msgspec
 from paceline.messages import DECODE_ERRORS
 from paceline.store.paths import append_whole
 from paceline.store.regular_file import read_regular
+from paceline.train.context import SampledLine
 
 Event = dict[str, Any]
 _MAX_BYTES = 256 * 2**20
@@ -116,6 +117,12 @@ class FinishedEvent(StoredEvent, frozen=True, kw_only=True):
     not_measured: tuple[str, ...] = ()
     examples: int | None = None
     """Examples that the task trained on, if they are not one batch per step."""
+    versions: dict[str, str] = {}
+    """Versions of the frameworks that a user's script has imported."""
+    lines: tuple[SampledLine, ...] = ()
+    """The lines of a user's script in which it was most often, by phase."""
+    notes: tuple[str, ...] = ()
+    """What could not be observed of a user's script."""
 
 
 class IncidentEvent(StoredEvent, frozen=True, kw_only=True):

@@ -92,7 +92,8 @@ class RunHeader(msgspec.Struct, frozen=True, kw_only=True):
 def spec_fields(spec: RunSpec) -> dict[str, Any]:
     """A spec as it is stored: stop rules and faults in the form that users write."""
     fields: dict[str, Any] = msgspec.to_builtins(spec)
-    return fields | {"stop": [str(rule) for rule in spec.stop], "fault": [str(fault) for fault in spec.fault]}
+    rules, faults = [str(rule) for rule in spec.stop], [str(fault) for fault in spec.fault]
+    return fields | {"stop": rules, "fault": faults, "script": list(spec.script)}
 
 
 def header_fields(header: RunHeader) -> dict[str, Any]:

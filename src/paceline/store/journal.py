@@ -44,7 +44,7 @@ class ClockOffset(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The host's clock when it was measured."""
 
 
-class TaskRecords(msgspec.Struct, frozen=True, array_like=True, tag="TaskRecords5"):
+class TaskRecords(msgspec.Struct, frozen=True, array_like=True, tag="TaskRecords6"):
     """Step records of a task, as in its record file.
 
     The tag changes with the format of a record, so that records of another version are never decoded as this one.
@@ -70,6 +70,10 @@ class _OldTaskRecords3(_OldTaskRecords, frozen=True, array_like=True, tag="TaskR
 
 
 class _OldTaskRecords4(_OldTaskRecords, frozen=True, array_like=True, tag="TaskRecords4"):
+    pass
+
+
+class _OldTaskRecords5(_OldTaskRecords, frozen=True, array_like=True, tag="TaskRecords5"):
     pass
 
 
@@ -207,4 +211,6 @@ def _next_entry(file: BinaryIO | BufferedReader) -> Any:
         return None
 
 
-_DECODER = msgspec.msgpack.Decoder(Entry | _OldTaskRecords | _OldTaskRecords2 | _OldTaskRecords3 | _OldTaskRecords4)
+_DECODER = msgspec.msgpack.Decoder(
+    Entry | _OldTaskRecords | _OldTaskRecords2 | _OldTaskRecords3 | _OldTaskRecords4 | _OldTaskRecords5
+)

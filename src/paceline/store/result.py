@@ -66,6 +66,16 @@ class WorkerEvaluation(msgspec.Struct, kw_only=True):
     accuracy: float | None
 
 
+class CodeLine(msgspec.Struct, kw_only=True):
+    """A line of a user's script in which a phase was often."""
+
+    phase: str
+    where: str
+    """The function, the file and the line."""
+    share: float
+    """Share of the samples in that phase."""
+
+
 class WorkerResult(msgspec.Struct, kw_only=True):
     task: str
     host: str
@@ -83,6 +93,8 @@ class WorkerResult(msgspec.Struct, kw_only=True):
     """Compute threads: the number that was given, or the one that the worker found to be faster."""
     last_evaluation: WorkerEvaluation | None = None
     """None if the worker evaluated nothing: usually only the chief does."""
+    lines: list[CodeLine] = []
+    """Of a user's script, the lines in which each phase was most often, from samples of its stack."""
 
 
 class Traffic(msgspec.Struct, kw_only=True):
@@ -296,6 +308,8 @@ class Result(msgspec.Struct, kw_only=True):
     """What the engine reports about itself: the libraries that it computes with, times of its start, failed tasks."""
     not_measured: list[str] = []
     """What could not be measured, because it ran on machines that are not the run's own."""
+    not_observed: list[str] = []
+    """What could not be observed of a user's script, a line each."""
     schema: int = SCHEMA
     """Schema version with which the result was written; `decode` fills in keys that a later version added."""
 
@@ -303,6 +317,11 @@ class Result(msgspec.Struct, kw_only=True):
     def title(self) -> str:
         """Name of the workload, with its variant."""
         return f"{self.workload}:{self.size}" if self.size else self.workload
+
+    @property
+    def is_script(self) -> bool:
+        """Whether it is a run of a user's own script."""
+        return bool(self.settings.get("script"))
 
     @property
     def to_target_s(self) -> float | None:

@@ -55,6 +55,7 @@ SAMPLES_SCHEMA: dict[str, Any] = {
     "memory_free_bytes": pl.Int64,
 }
 _NULL_IN_OLDER_RUNS = ("load_average", "memory_free_bytes")
+_ZERO_IN_OLDER_RUNS = ("examples", "micro_batches")
 
 
 class Undone(NamedTuple):
@@ -178,12 +179,14 @@ def _is_undone(rows: np.ndarray, undone: Undone) -> np.ndarray:
 def upgrade_table(table: Table, schema: dict[str, Any]) -> Table:
     """A table of any version with the current schema.
 
-    Of what an older version lacks, a Boolean column is false; what was not measured and fields of a task are null.
+    Of what an older version lacks, a Boolean column is false, a count is 0; what was not measured and fields of a task
+    are null.
     """
     missing = [name for name in schema if name not in table.collect_schema()]
     added = [pl.lit(False).alias(name) for name in missing if schema[name] == pl.Boolean]
+    added += [pl.lit(0).cast(schema[name]).alias(name) for name in missing if name in _ZERO_IN_OLDER_RUNS]
     added += [pl.lit(None, schema[name]).alias(name) for name in missing if name in _NULL_IN_OLDER_RUNS]
-    return table.with_columns(added).cast(pl.Schema(schema))
+    return table.with_columns(added).select(list(schema)).cast(pl.Schema(schema))
 
 
 def _step_rows(task: str, host: str, data: bytes, clocks: Sequence[ClockOffset], undone: "Undone") -> pl.DataFrame:
@@ -205,6 +208,8 @@ def _step_rows(task: str, host: str, data: bytes, clocks: Sequence[ClockOffset],
             "loss": records["loss"],
             "accuracy": np.where(is_eval, records["accuracy"], np.float32("nan")),
             "staleness": records["staleness"],
+            "examples": records["examples"],
+            "micro_batches": records["micro_batches"],
             "traced": (records["flags"] & TRACED) > 0,
             "final": (records["flags"] & FINAL) > 0,
             "undone": _is_undone(records, undone),

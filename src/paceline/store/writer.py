@@ -166,6 +166,8 @@ def _write_tables(paths: RunPaths) -> None:
 def _spec_fields(plan: RunPlan) -> dict[str, Any]:
     """The fields of spec.toml: `paceline run` with this file repeats the run."""
     fields = {key: value for key, value in spec_fields(plan.spec).items() if value is not None}
+    if not fields["stop"]:
+        del fields["stop"]  # A script ends by itself.
     del fields["repeat"]
     fields["layout"] = str(plan.layout)
     # Text with a comma would be read as several values; a list of one is not divided.

@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-Phase = Literal["data", "pull", "compute", "push", "wait"]
+Phase = Literal["data", "pull", "compute", "push", "wait", "forward", "backward", "exchange", "optimizer"]
 Waits = Literal["never", "every-step", "every-round", "when-ahead"]
 Fact = Literal["has_servers", "sends_every_parameter"]
 """A fact because of which a workload can refuse a strategy."""

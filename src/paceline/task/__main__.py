@@ -8,8 +8,9 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from paceline.errors import PacelineError, RunError, UserCodeError, message_of, shorten
+from paceline.errors import PacelineError, RunError, ScriptError, UserCodeError, message_of, shorten
 from paceline.files.reference import cache_directory
 from paceline.files.store import FileStore
 from paceline.forkserver.lifeline import die_with_parent
@@ -20,6 +21,9 @@ from paceline.task.channel import Channel
 from paceline.task.classify_error import is_permanent
 from paceline.task.summarize_error import summarize_error
 from paceline.train.context import Job, Outcome, TaskContext
+
+if TYPE_CHECKING:
+    from paceline.recording.recorder import Recorder
 
 
 def main() -> None:
@@ -37,8 +41,10 @@ def main() -> None:
         channel.finished(_run(channel, Path(arguments.records), files))
         code = 0
     except BaseException as error:
-        logging.getLogger("paceline").error("%s", shorten(traceback.format_exc()))
-        permanent = is_permanent(error, channel.order.may_pass)
+        is_script = isinstance(error, ScriptError)
+        shown = (error.traceback or str(error)) if isinstance(error, ScriptError) else shorten(traceback.format_exc())
+        logging.getLogger("paceline").error("%s", shown)
+        permanent = is_permanent((error.__cause__ if is_script else None) or error, channel.order.may_pass)
         channel.failed(summarize_error(error), _traceback(error, channel.order, files), permanent=permanent)
         code = 1
     sys.stderr.flush()
@@ -52,6 +58,9 @@ def _run(channel: "Channel[Job]", records: Path, files: FileStore) -> Outcome:
     from paceline.workloads.model import Model
 
     job = channel.order
+    recorder = (Recorder if job.record else SilentRecorder)(records)
+    if job.script:
+        return _run_script(channel, recorder, files)
     connections.watch(job.address, lambda address, silent_s: _fail_disconnected(channel, address, silent_s))
     spec, data = workload_and_data(job, files)
     context = TaskContext(
@@ -60,12 +69,31 @@ def _run(channel: "Channel[Job]", records: Path, files: FileStore) -> Outcome:
         # A workload with a model of the user's own has none yet: the engine builds it and replaces this placeholder.
         model=spec.model.changed(init=job.init, activation=job.activation) if spec.model else Model((1,), ()),
         data=data,
-        recorder=(Recorder if job.record else SilentRecorder)(records),
+        recorder=recorder,
         rendezvous=channel,
         files=files,
     )
     outcome: Outcome = _load_engine(job)(context)
     return outcome
+
+
+def _run_script(channel: "Channel[Job]", recorder: "Recorder", files: FileStore) -> Outcome:
+    """Run a user's script. Its connections are not watched: the script may wait for others as long as it likes."""
+    from paceline.data.empty import EmptyDataset
+    from paceline.workloads.model import Model
+    from paceline.workloads.workload import Workload
+
+    job = channel.order
+    context = TaskContext(
+        job=job,
+        workload=Workload(name=job.workload, train_examples=0),
+        model=Model((1,), ()),
+        data=EmptyDataset(),
+        recorder=recorder,
+        rendezvous=channel,
+        files=files,
+    )
+    return _load_engine(job)(context)
 
 
 def _load_engine(job: Job) -> Callable[[TaskContext], Outcome]:
@@ -95,6 +123,8 @@ def _traceback(error: BaseException, job: Job, files: FileStore) -> str:
 
     Empty for an error that Paceline raised about a user's workload: its line says everything.
     """
+    if isinstance(error, ScriptError):
+        return error.traceback
     from paceline.train.job_data import workload_name
     from paceline.workloads.user_workload import code_path, is_user_workload, passes_through, user_traceback
 

@@ -18,6 +18,7 @@ from paceline.messages import (
     Finished,
     Go,
     Halt,
+    LastStep,
     MayExit,
     Message,
     Peers,
@@ -51,6 +52,7 @@ class Channel(Generic[Order]):
 
     def __init__(self, stdin: BinaryIO, stdout: BinaryIO, order_type: type[Order]) -> None:
         self.halted, self.disconnect_requested = threading.Event(), threading.Event()
+        self.last_step: int | None = None
         self._sender = Sender(stdout)
         self._order = Receiver[Order](stdin, order_type).receive()
         self._receiver = Receiver[ToTask](stdin, ToTask)
@@ -93,6 +95,12 @@ class Channel(Generic[Order]):
             self.exchange_addresses({})
         self._send(Ready())
         self._wait(self._may_start)
+
+    def report_ready(self) -> None:
+        self._send(Ready())
+
+    def announce_last_step(self, step: int) -> None:
+        self._send(LastStep(step))
 
     def wait_for_new_job(self, why: str) -> Order:
         self._send(Disconnected(why))
@@ -147,6 +155,8 @@ class Channel(Generic[Order]):
                     case Halt():
                         self.halted.set()
                         self._reassigned.set()  # Wakes up `wait_for_new_job`, which then fails: no new peers will come.
+                    case LastStep(step):
+                        self.last_step = step
                     case Disconnect():
                         # Set the other events as well to wake up `_wait`, which then raises PeersGone.
                         for event in (self.disconnect_requested, self._has_peers, self._may_start):

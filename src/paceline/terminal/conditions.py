@@ -16,7 +16,7 @@ _FIRST_LINE: dict[str, Callable[[Result], str]] = {
     "layout": lambda result: f"'{result.layout}'",
     "batch": lambda result: f"batch {result.batch}" if result.batch else "",
     "hosts_kind": lambda result: f"{result.hosts_kind} hosts",
-    "stop": lambda result: "until " + " or ".join(result.settings.get("stop") or ()),
+    "stop": lambda result: "until " + (" or ".join(result.settings.get("stop") or ()) or "it ends"),
 }
 """The settings that are always shown, unless the runs differ in them."""
 _NOT_SHOWN = {*_FIRST_LINE, "hosts", "record", "sample_hz", "seed", "repeat"}

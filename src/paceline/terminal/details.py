@@ -58,7 +58,7 @@ def _head(result: Result) -> Table:
         (
             "configuration",
             f"{result.title} · {result.engine} · {result.strategy} · layout '{result.layout}' "
-            f"on {result.hosts_kind} hosts{_batch(result)} · seed {result.seed} · repeat {result.repeat}",
+            f"on {result.hosts_kind} hosts{_batch(result)}{_seed(result)} · repeat {result.repeat}",
         ),
         ("settings", ", ".join(f"{k} {' '.join(v) if isinstance(v, list) else v}" for k, v in settings.items())),
         ("data", result.data),
@@ -79,7 +79,7 @@ def _measured(result: Result) -> list[tuple[str, RenderableType]]:
             f"total {numbers.seconds(result.total_s)}",
         ),
         ("throughput", _throughput(result)),
-        ("quality", _quality(result)) if result.batch else ("value", numbers.exact(result.final.value)),
+        *_quality_rows(result),
         (
             "target",
             f"{reached.rule} reached after {numbers.seconds(reached.at_s)}, {reached.at_update:,} updates"
@@ -98,6 +98,13 @@ def _clocks(result: Result) -> str:
     )
 
 
+def _quality_rows(result: Result) -> list[tuple[str, RenderableType]]:
+    if result.is_script and result.final.loss is None:
+        return []
+    is_trained = result.batch or result.is_script
+    return [("quality", _quality(result)) if is_trained else ("value", numbers.exact(result.final.value))]
+
+
 def _labelled(rows: list[tuple[str, RenderableType]], *, label_width: int = 0) -> Table:
     """Two columns: labels and values."""
     table = Table.grid(padding=(0, 2))
@@ -110,11 +117,15 @@ def _labelled(rows: list[tuple[str, RenderableType]], *, label_width: int = 0) -
 
 def _is_notable(setting: str, value: Any) -> bool:
     """Settings with their default value are left out."""
-    return setting not in _SHOWN_ELSEWHERE and value != DEFAULTS.get(setting)
+    return setting not in _SHOWN_ELSEWHERE and value != [] and value != DEFAULTS.get(setting)
 
 
 def _batch(result: Result) -> str:
     return f" · batch {result.batch}" if result.batch else ""
+
+
+def _seed(result: Result) -> str:
+    return "" if result.is_script else f" · seed {result.seed}"
 
 
 def _throughput(result: Result) -> str:
@@ -134,7 +145,7 @@ def _quality(result: Result) -> str:
 
 
 def _workers(result: Result) -> FittingTable:
-    last = "staleness: mean / p95 / max" if result.batch else "fetched (MB): total / per update"
+    last = "staleness: mean / p95 / max" if result.batch or result.is_script else "fetched (MB): total / per update"
     exchanged = "exchanged (MB): sent / received / per step"
     table = FittingTable(
         ["worker", "host", "steps"],
@@ -144,7 +155,11 @@ def _workers(result: Result) -> FittingTable:
     for worker in result.workers:
         steps = f"{worker.steps:,}" + (f" (+{worker.dropped:,} dropped as late)" if worker.dropped else "")
         phases = numbers.phase_shares(worker.phases)
-        values = [phases, _exchanged(worker), _staleness(worker) if result.batch else _fetched(worker)]
+        values = [
+            phases,
+            _exchanged(worker),
+            _staleness(worker) if result.batch or result.is_script else _fetched(worker),
+        ]
         table.add([worker.task, worker.host, steps], values)
     return table
 

@@ -4,6 +4,7 @@ From top to bottom: what runs, how far it is, its throughput, faults and inciden
 a small terminal, these become grids of short cells; none of the three groups is left out.
 """
 
+import shlex
 from math import isnan
 
 from rich.text import Text
@@ -15,6 +16,7 @@ from paceline.control.unreached_targets import is_at_plateau
 from paceline.plan.place import RunPlan
 from paceline.present.colours import FAULT_COLOUR, INCIDENT_COLOUR, PHASE_COLOURS
 from paceline.present.numbers import MISSING, accuracy, count, duration, loss, number, percent, rate
+from paceline.spec.script import arguments
 from paceline.spec.stop import TARGETS
 from paceline.terminal.sections import Section, fit, fitted
 from paceline.units import duration_text
@@ -58,6 +60,8 @@ def view_lines(state: RunState, number_: int, total: int, width: int, height: in
 def run_titles(plan: RunPlan, number_: int, total: int) -> list[str]:
     spec = plan.spec
     head = [f"run {number_} of {total}"] if total > 1 else []
+    if plan.is_script:
+        return [*head, shlex.join([plan.title, *arguments(spec.script, spec.param)])]
     batch = [f"batch {spec.batch}"] if plan.trains else []
     more = [f"{name} {value:g}" for name, value in (("lr", spec.lr), ("threads", spec.threads)) if value]
     return [*head, plan.title, spec.engine, spec.strategy, *batch, *more]
@@ -70,7 +74,8 @@ def setup_titles(plan: RunPlan) -> list[str]:
     limits = [f"{name} {value}" for name, value in (("link", spec.link), ("cpus", spec.cpus)) if value]
     where = f"layout '{layout}' on {spec.hosts} hosts" if len(layout.hosts) <= _MAX_LAYOUT_WORDS else tasks
     time_limit = [f"time limit {duration_text(plan.time_limit_s)}"] if plan.time_limit_s else []
-    return [f"until {' or '.join(map(str, spec.stop))}", *time_limit, where, *limits]
+    until = f"until {' or '.join(map(str, spec.stop)) or 'it ends'}"
+    return [until, *time_limit, where, *limits]
 
 
 def progress_texts(state: RunState) -> list[str]:
@@ -83,7 +88,7 @@ def progress_texts(state: RunState) -> list[str]:
         texts.append(waiting_text(state.waiting_for))
     elif state.opened_ns is None:
         texts.append("waiting for the hosts")
-    if state.evaluation:
+    if state.evaluation and not isnan(state.evaluation[1]):
         _, test_loss, share = state.evaluation
         texts.append(f"test loss {loss(test_loss)}" + ("" if isnan(share) else f", accuracy {accuracy(share)}"))
     if is_at_plateau(state):

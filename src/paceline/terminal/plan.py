@@ -1,5 +1,6 @@
 """Draws a plan: one row per run with its settings, its tasks on hosts and its stop rules."""
 
+import shlex
 from collections.abc import Sequence
 
 from rich.table import Table
@@ -7,6 +8,7 @@ from rich.table import Table
 from paceline.plan.place import RunPlan
 from paceline.present.numbers import MISSING
 from paceline.spec.experiment import DEFAULTS, RunSpec
+from paceline.spec.script import arguments
 
 _IN_COLUMNS = {"workload", "size", "engine", "strategy", "layout", "batch", "seed", "hosts", "link", "cpus"}
 
@@ -22,16 +24,16 @@ def plan_table(plans: Sequence[RunPlan]) -> Table:
         limits = [f"{name} {value}" for name, value in (("link", spec.link), ("cpus", spec.cpus)) if value is not None]
         table.add_row(
             str(number),
-            plan.title,
+            shlex.join([plan.title, *arguments(spec.script, spec.param)]) if plan.is_script else plan.title,
             spec.engine,
             spec.strategy,
             " ".join([spec.hosts, *limits]),
             ", ".join(f"{place.task}@{place.host}" for place in plan.places),
-            str(spec.batch) if plan.trains else MISSING,
-            str(spec.seed),
+            str(spec.batch) if plan.trains and not plan.is_script else MISSING,
+            MISSING if plan.is_script else str(spec.seed),
             str(spec.repeat),
             _other_settings(spec) or MISSING,
-            " or ".join(map(str, spec.stop)),
+            " or ".join(map(str, spec.stop)) or "it ends",
         )
     return table
 

@@ -18,6 +18,32 @@ from paceline.workloads.model import AnyModel
 from paceline.workloads.workload import Workload
 
 
+class ScriptJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What a task needs to know to run one rank of a user's script."""
+
+    target: str
+    """The script as the user gave it, or the name of the module."""
+    is_module: bool
+    path: str
+    """The script on the controller's machine."""
+    arguments: tuple[str, ...]
+    directory: str
+    """The working directory of the controller."""
+    in_place: bool
+    """Whether this host has that directory too, so that the script runs there and not in a copy."""
+    local_rank: int
+    """The number of this rank among those of its host."""
+    local_ranks: int
+    node: int
+    """The number of its host, from 0."""
+    nodes: int
+    stack_hz: float = 0.0
+    """How often per second its stack is sampled."""
+    attempt: int = 0
+    """How many times the ranks were restarted."""
+    max_restarts: int = 0
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """The assignment of one task: everything that the plan decided about it."""
 
@@ -92,6 +118,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the chief writes histograms of the parameters at each evaluation."""
     reassignable: bool = False
     """Whether this process may get a new job when its servers are lost, instead of being replaced."""
+    script: ScriptJob | None = None
+    """The user's script that this task runs instead of training a workload."""
 
     @property
     def is_chief(self) -> bool:
@@ -114,6 +142,17 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
             shuffle_buffer=self.shuffle_buffer,
             steps_per_epoch=self.steps_per_epoch,
         )
+
+
+class SampledLine(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a line of a user's script was found in a phase, when the stack was sampled."""
+
+    phase: str
+    where: str
+    """`collate, train.py:88`: the function, the file and the line."""
+    samples: int
+    of: int
+    """All samples in that phase."""
 
 
 class Outcome(msgspec.Struct, kw_only=True):
@@ -154,6 +193,14 @@ class Outcome(msgspec.Struct, kw_only=True):
     """What could not be measured; only the chief reports it."""
     examples: int | None = None
     """Examples that this worker trained on, if they are not one batch per step."""
+    versions: dict[str, str] = {}
+    """Versions of the frameworks that a user's script has imported."""
+    lines: tuple[SampledLine, ...] = ()
+    """The lines of a user's script in which it was most often, by phase."""
+    why_no_step: str = ""
+    """What a user's script that made no step should do."""
+    notes: tuple[str, ...] = ()
+    """What could not be observed of a user's script, a line each."""
 
 
 Peers = dict[str, dict[str, str]]
@@ -187,6 +234,21 @@ class Rendezvous(Protocol):
 
     def attach(self, kind: str, name: str, data: bytes) -> None:
         """Store a file with the run."""
+        ...
+
+
+class ScriptRendezvous(Rendezvous, Protocol):
+    """The rendezvous of a rank of a user's script."""
+
+    last_step: int | None
+    """The number of steps after which every rank of a user's script ends; None if it was not announced."""
+
+    def report_ready(self) -> None:
+        """Report that this task has begun to train, without waiting for the others."""
+        ...
+
+    def announce_last_step(self, step: int) -> None:
+        """Have all ranks of a user's script end after this number of steps."""
         ...
 
 

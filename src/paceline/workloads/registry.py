@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 
+from paceline.spec.experiment import RunSpec
 from paceline.workloads import alexnet, autoencoder, lenet, logreg, matmul, sparse_logreg, spatial_transformer
+from paceline.workloads.script import script_workload
 from paceline.workloads.user_workload import is_user_workload, load_user_workload
 from paceline.workloads.workload import Workload
 
@@ -27,3 +29,8 @@ def workload(name: str, size: str | None = None) -> Workload:
     """The workload of this name and size; the default size if `size` is None."""
     sizes = sizes_of(name)
     return next(iter(sizes.values())) if size is None else sizes[size]
+
+
+def workload_of(spec: RunSpec, size: str) -> Workload:
+    """The workload of a run; of a user's script, one that has only a name."""
+    return script_workload(spec.script) if spec.is_script else workload(spec.workload, size)

@@ -50,8 +50,13 @@ def _load(name: str, _code_hash: str) -> Workload:
 
 def code_hash(name: str) -> str:
     """A short hash of the file of the workload; 'unknown' if it cannot be read."""
+    return content_hash(Path(code_path(name)))
+
+
+def content_hash(path: Path) -> str:
+    """A short hash of a file; 'unknown' if it cannot be read."""
     try:
-        return hashlib.sha256(Path(code_path(name)).read_bytes()).hexdigest()[:12]
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
     except (OSError, ValueError):  # It cannot be read, or its name is not valid for a file.
         return "unknown"
 
@@ -65,14 +70,19 @@ def code_files(name: str) -> list[tuple[str, Path]]:
     if not name.endswith(".py"):
         return []
     main = Path(name).absolute()
-    others = (path for path in _python_files(main.parent) if path != main)
+    return [(str(path.relative_to(main.parent)), path) for path in python_files(main.parent, main)]
+
+
+def python_files(folder: Path, main: Path) -> list[Path]:
+    """`main`, and the Python files of a folder and of the packages in it; SpecError if there are too many to send."""
+    others = (path for path in _python_files(folder) if path != main)
     files = [main, *islice(others, _MAX_CODE_FILES)]
     if len(files) > _MAX_CODE_FILES or sum(path.stat().st_size for path in files) > _MAX_CODE_BYTES:
         raise SpecError(
-            f"{main.parent} has more than {_MAX_CODE_FILES} Python files or {_MAX_CODE_BYTES >> 20} MiB of them, which "
-            "would go to every host: put the workload into a folder of its own"
+            f"{folder} has more than {_MAX_CODE_FILES} Python files or {_MAX_CODE_BYTES >> 20} MiB of them, which "
+            "would go to every host: put your code into a folder of its own"
         )
-    return [(str(path.relative_to(main.parent)), path) for path in files]
+    return files
 
 
 def _python_files(folder: Path) -> Iterator[Path]:

@@ -12,12 +12,14 @@ from paceline.analyze.machines import Machines
 from paceline.analyze.phases import last_steps_of
 from paceline.plan.limits import HostLimits
 from paceline.plan.roles import SERVER
+from paceline.present.numbers import percent
+from paceline.recording.layout import OTHER, STEP_PHASE_NAMES
 from paceline.store.events import AssignedEvent, FinishedEvent
 from paceline.store.result import HostResult, Link, WorkerResult
 from paceline.store.run import StoredRun
 
-_STEP_PHASES = ("data", "pull", "compute", "push", "wait", "fused")
-"""The phases that are part of a step; evaluation and checkpoints come between steps."""
+_CATEGORIES = {"forward": "compute", "backward": "compute", "optimizer": "compute", "exchange": "push"}
+"""Phases of a user's script that count as another phase when the bottleneck is looked for."""
 
 
 def collect_facts(
@@ -51,6 +53,8 @@ def collect_facts(
                 host=worker.host,
                 steps=worker.steps,
                 phases=_phases(worker.phases, step_s.get(worker.task, 0.0)),
+                detail=_detail(worker.phases),
+                lines={line.phase: f"{percent(line.share)} in {line.where}" for line in reversed(worker.lines)},
                 use=uses.get(worker.task, TaskUse()),
                 threads=threads.get(worker.task, 1),
                 scheduler_s=scheduler_s.get(worker.task, 0.0),
@@ -83,8 +87,21 @@ def _seconds_of(run: StoredRun, kind: str) -> dict[str, float]:
 
 def _phases(phases: dict[str, float], step_s: float) -> Phases:
     """A worker's phases; the time of its steps that no phase covers becomes `other`."""
-    known_s = sum(phases.get(name, 0.0) for name in _STEP_PHASES)
-    return Phases(**phases, other=max(0.0, step_s - known_s))
+    known_s = sum(phases.get(name, 0.0) for name in STEP_PHASE_NAMES)
+    merged: Counter[str] = Counter()
+    for name, seconds in phases.items():
+        merged[_CATEGORIES.get(name, name)] += seconds  # type: ignore[assignment]
+    merged[OTHER] = max(0.0, step_s - known_s)  # type: ignore[assignment]
+    return Phases(**merged)
+
+
+def _detail(phases: Mapping[str, float]) -> dict[str, dict[str, float]]:
+    """For each phase that counts several phases of a user's script: their seconds."""
+    detail: dict[str, dict[str, float]] = {}
+    for name, seconds in phases.items():
+        if category := _CATEGORIES.get(name):
+            detail.setdefault(category, {})[name] = seconds
+    return detail
 
 
 def _uses(samples: pl.DataFrame, start_s: float, end_s: float) -> dict[str, TaskUse]:

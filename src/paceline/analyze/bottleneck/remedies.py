@@ -11,8 +11,9 @@ from paceline.analyze.bottleneck.suspect import Suspect
 from paceline.plan.roles import host_names
 from paceline.present.bottleneck import COMMAND_MARK
 from paceline.present.numbers import count
-from paceline.spec.experiment import DEFAULTS, RunSpec
+from paceline.spec.experiment import DEFAULTS, OPTIONS, RunSpec
 from paceline.spec.interval import Interval
+from paceline.spec.script import arguments, is_module, target
 from paceline.store.header import RunHeader
 from paceline.strategies.descriptor import Strategy
 
@@ -25,6 +26,7 @@ _TRAINING = ("init", "activation", "steps_per_epoch", "shard", "shuffle", "eval_
 _SETTINGS = ("lr", "momentum", "threads", "transport", "eval_examples", "trace_every", "lr_scale", *_TRAINING)
 _ENGINE_OPTIONS = ("master", "executor_memory", "driver_memory", "lineage")
 """Options that only some engines have."""
+_LAUNCH_FLAGS = ("layout", "hosts", "link", "latency", "cpus", "trusted_network", "threads", "on_failure")
 _FACTOR = 4
 """Factor for a larger batch, link rate or CPU limit: large enough that its effect exceeds the noise."""
 _NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -49,9 +51,16 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         """The layout split into one word per host, such as `pw`: a parameter server and a worker."""
         return self.layout.split()
 
+    @property
+    def is_script(self) -> bool:
+        """Whether the run is of a user's script, which decides about batches, evaluations and checkpoints itself."""
+        return self.spec.is_script
+
     def command(self, **changes: Any) -> str:
         """The command of the same run with some settings changed."""
         spec = {**msgspec.structs.asdict(self.spec), "layout": self.layout, **changes}
+        if self.is_script:
+            return self._launch_command(spec)
         parts = ["paceline", "run", self.spec.workload]
         for name in _FLAGS:
             if spec[name] is None or spec[name] is False or (name == "batch" and not self.trains):
@@ -64,6 +73,17 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
             if spec[name] != DEFAULTS[name]:
                 parts += ["--set", f"{name}={spec[name]}"]
         return shlex.join(parts)
+
+    def _launch_command(self, spec: dict[str, Any]) -> str:
+        parts = ["paceline", "launch"]
+        for name in _LAUNCH_FLAGS:
+            if spec[name] != OPTIONS[name].default:
+                flag = f"--{name.replace('_', '-')}"
+                parts += [flag] if spec[name] is True else [flag, str(spec[name])]
+        for rule in spec["stop"]:
+            parts += ["--stop", str(rule)]
+        module = ["-m"] if is_module(self.spec.script) else []
+        return shlex.join([*parts, *module, target(self.spec.script), *arguments(self.spec.script, self.spec.param)])
 
     def with_strategy(self, name: str | None) -> str | None:
         """The command for the same workers with another strategy; None if it cannot be suggested."""
@@ -144,19 +164,29 @@ def _advice(suspect: Suspect, configuration: Configuration) -> Iterator[tuple[st
         case "imbalance":
             yield from _balance_load(suspect, configuration)
         case "input":
-            yield "speed up data loading, or prefetch batches in a separate thread", ""
+            if configuration.is_script:
+                yield (
+                    "load batches in processes of their own, e.g. DataLoader(num_workers=2, persistent_workers=True)",
+                    "",
+                )
+                yield "make the loading of one example cheaper: cache decoded examples, or transform whole batches", ""
+            else:
+                yield "speed up data loading, or prefetch batches in a separate thread", ""
         case "overhead":
             yield from _larger_batch(configuration)
             yield from _use_one_thread(suspect, configuration)
         case "contention":
             yield from _reduce_contention(suspect, configuration)
         case "startup":
-            yield (
-                "train longer, so that startup is a small part of the total time",
-                configuration.command(stop=_longer_stop_rules(configuration)),
-            )
+            longer = _longer_stop_rules(configuration)
+            command = configuration.command(stop=longer) if longer else ""
+            yield "train longer, so that startup is a small part of the total time", command
         case "unknown":
             yield "trace steps, so that their phases are known", configuration.command(trace_every=2)
+        case "evaluation" if configuration.is_script:
+            yield "evaluate less often, or on fewer examples", ""
+        case "checkpoint" if configuration.is_script:
+            yield "write checkpoints less often, to a faster disk, or in the background", ""
         case "evaluation":
             eval_every = (configuration.spec.eval_every or 100) * 10
             yield "evaluate less often", configuration.command(eval_every=eval_every)
@@ -194,7 +224,9 @@ def _larger_heap(configuration: Configuration) -> tuple[str, str]:
 
 
 def _larger_batch(configuration: Configuration) -> Iterator[tuple[str, str]]:
-    if configuration.trains:
+    if configuration.is_script:
+        yield "use a larger batch or accumulate gradients (with no_sync): less communication per example", ""
+    elif configuration.trains:
         batch = configuration.spec.batch * _FACTOR
         cost = "overhead" if configuration.strategy.single_worker else "communication"
         yield f"use a larger batch: less {cost} per example", configuration.command(batch=batch)

@@ -21,6 +21,8 @@ class SlowWorker(msgspec.Struct, frozen=True, kw_only=True):
     worker: WorkerFacts
     phase: str
     """The phase in which it loses the most time."""
+    part: str
+    """Of a user's script, the part of that phase in which it loses the most time, such as backward; else the phase."""
     step_s: float
     """Work of the worker on one step."""
     others_s: float
@@ -52,7 +54,14 @@ def _straggler(facts: Facts) -> SlowWorker | None:
         else _without_wait(worker, lost_s * worker.steps)
         for worker in facts.workers
     )
-    return SlowWorker(worker=slowest, phase=phase, step_s=slowest_s, others_s=others_s, remaining=remaining)
+    return SlowWorker(
+        worker=slowest,
+        phase=phase,
+        part=_slow_part(facts, slowest, phase),
+        step_s=slowest_s,
+        others_s=others_s,
+        remaining=remaining,
+    )
 
 
 def _uneven_worker(facts: Facts) -> SlowWorker | None:
@@ -66,6 +75,7 @@ def _uneven_worker(facts: Facts) -> SlowWorker | None:
     return SlowWorker(
         worker=least,
         phase=_slow_phase(facts, least),
+        part=_slow_phase(facts, least),
         step_s=least.phases.step_work / max(1, least.steps),
         others_s=most.phases.step_work / most.steps,
         remaining=remaining,
@@ -117,3 +127,13 @@ def _slow_phase(facts: Facts, worker: WorkerFacts) -> str:
     others = _mean_step([other for other in facts.workers if other is not worker])
     own = _mean_step([worker])
     return max(STEP_PHASES, key=lambda phase: own[phase] - others[phase])
+
+
+def _slow_part(facts: Facts, worker: WorkerFacts, phase: str) -> str:
+    """The part of a phase in which a worker spends the most time per step beyond the mean of the others."""
+    parts, others = worker.detail.get(phase, {}), [other for other in facts.workers if other is not worker]
+
+    def step_s(one: WorkerFacts, part: str) -> float:
+        return one.detail.get(phase, {}).get(part, 0.0) / max(1, one.steps)
+
+    return max(parts, key=lambda part: step_s(worker, part) - mean(step_s(o, part) for o in others), default=phase)

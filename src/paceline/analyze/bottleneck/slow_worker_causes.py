@@ -3,7 +3,7 @@
 from paceline.analyze.bottleneck.cpu_causes import cpu_limit_evidence
 from paceline.analyze.bottleneck.facts import Facts, WorkerFacts
 from paceline.analyze.bottleneck.slow_worker import SlowWorker
-from paceline.analyze.bottleneck.suspect import Suspect
+from paceline.analyze.bottleneck.suspect import Suspect, line_evidence
 from paceline.present.numbers import count, milliseconds, percent
 
 _NOTICEABLE_WAIT = 0.2
@@ -16,7 +16,7 @@ def slow_worker(facts: Facts, slow: SlowWorker, share: float) -> Suspect:
 
 def _straggler(facts: Facts, slow: SlowWorker, share: float) -> Suspect:
     worker, last = slow.worker, facts.last_at_barrier.get(slow.worker.task)
-    reason, explanation = _why_slow(facts, worker, slow.phase)
+    reason, explanation = _why_slow(facts, worker, slow.phase, slow.part)
     return Suspect(
         cause="straggler",
         where=f"{worker.task} on {worker.host}",
@@ -26,6 +26,7 @@ def _straggler(facts: Facts, slow: SlowWorker, share: float) -> Suspect:
             f"({slow.step_s / max(slow.others_s, 1e-9):.1f}×)",
             *([f"{worker.task} was the last worker in {percent(last)} of the steps"] if last is not None else []),
             explanation,
+            *line_evidence(worker, slow.part),
         ),
         reason=reason,
     )
@@ -34,7 +35,7 @@ def _straggler(facts: Facts, slow: SlowWorker, share: float) -> Suspect:
 def _uneven_workers(facts: Facts, slow: SlowWorker, share: float) -> Suspect:
     most = max(facts.workers, key=lambda worker: worker.steps)
     least, steps = slow.worker, sum(worker.steps for worker in facts.workers)
-    reason, explanation = _why_slow(facts, least, slow.phase)
+    reason, explanation = _why_slow(facts, least, slow.phase, slow.part)
     return Suspect(
         cause="imbalance",
         where=f"{most.task} on {most.host}",
@@ -49,8 +50,11 @@ def _uneven_workers(facts: Facts, slow: SlowWorker, share: float) -> Suspect:
     )
 
 
-def _why_slow(facts: Facts, worker: WorkerFacts, phase: str) -> tuple[str, str]:
-    """The reason why a worker is slower than the others, and a sentence that explains it."""
+def _why_slow(facts: Facts, worker: WorkerFacts, phase: str, part: str) -> tuple[str, str]:
+    """The reason why a worker is slower than the others, and a sentence that explains it.
+
+    `phase` is where it loses the most time, and `part` the part of that phase if it has several.
+    """
     if facts.host(worker.host).cpu_limit_reached:
         return "cpu_limit", cpu_limit_evidence(facts, worker.host)[0]
     waiting = worker.use.waiting_for_core
@@ -58,9 +62,9 @@ def _why_slow(facts: Facts, worker: WorkerFacts, phase: str) -> tuple[str, str]:
         threads = worker.use.run_wait
         return "contention", f"on average {threads:.2f} threads of {worker.task} waited for a CPU core"
     if phase in ("pull", "push"):
-        return "exchange", f"{worker.task} loses most time in {phase}: its connection to the others is slower"
+        return "exchange", f"{worker.task} loses most time in {part}: its connection to the others is slower"
     fewest = min(other.threads for other in facts.workers if other is not worker)
     if phase == "compute" and worker.threads < fewest:
         own = count(worker.threads, "thread")
         return "fewer_threads", f"{worker.task} computes with {own}, every other worker with {fewest} or more"
-    return phase, f"{worker.task} loses most time in {phase}"
+    return phase, f"{worker.task} loses most time in {part}"

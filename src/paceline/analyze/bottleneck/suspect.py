@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 
+from paceline.analyze.bottleneck.facts import WorkerFacts
+
 UNKNOWN = "unknown"
 """The cause of the time that no cause explains."""
 
@@ -28,3 +30,9 @@ class Suspect(msgspec.Struct, frozen=True, kw_only=True):
     The others lose this part, so that no time is counted twice."""
     host: str = ""
     """The host that it is about, if the remedy depends on it."""
+
+
+def line_evidence(worker: WorkerFacts, phase: str) -> list[str]:
+    """A sentence with the line of a user's script in which a phase was most often; none if that is not known."""
+    line = worker.lines.get(phase)
+    return [f"{phase} on {worker.task}: {line}"] if line else []

@@ -17,7 +17,7 @@ from paceline.analyze.bottleneck.facts import Facts
 from paceline.analyze.bottleneck.framework_causes import garbage_collection, scheduler
 from paceline.analyze.bottleneck.slow_worker import find_slow_worker
 from paceline.analyze.bottleneck.slow_worker_causes import slow_worker
-from paceline.analyze.bottleneck.suspect import UNKNOWN, Suspect
+from paceline.analyze.bottleneck.suspect import UNKNOWN, Suspect, line_evidence
 from paceline.analyze.bottleneck.time_account import TimeAccount, time_account
 from paceline.present.numbers import milliseconds, percent
 
@@ -132,7 +132,10 @@ def _phase_suspect(facts: Facts, cause: str, phase: str, share: float) -> Suspec
         cause=cause,
         where=f"{worker.task} on {worker.host}",
         share=share,
-        evidence=(f"{cause} takes {milliseconds(phase_s)} of the {milliseconds(step_s)} per step on {worker.task}",),
+        evidence=(
+            f"{cause} takes {milliseconds(phase_s)} of the {milliseconds(step_s)} per step on {worker.task}",
+            *line_evidence(worker, phase),
+        ),
     )
 
 

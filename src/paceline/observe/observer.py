@@ -1,0 +1,108 @@
+"""Observes the script of one rank: installs the hooks, starts the clock of steps, and makes the outcome."""
+
+import math
+import os
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import cast
+
+from paceline.observe.import_hooks import Hook, watch_imports
+from paceline.observe.keras_hooks import observe_keras
+from paceline.observe.stack_sampler import StackSampler
+from paceline.observe.step_clock import StepClock
+from paceline.observe.stop import StopRules
+from paceline.observe.torch_hooks import observe_safetensors, observe_torch
+from paceline.recording.recorder import clock_ns
+from paceline.train.context import Outcome, ScriptRendezvous, TaskContext
+
+_FRAMEWORKS = ("torch", "tensorflow", "keras", "jax", "lightning", "accelerate", "transformers")
+"""Packages whose version is stored with the run, if the script uses them."""
+_HOOKS: dict[str, Callable[[ModuleType, StepClock, Callable[[str], None]], None]] = {
+    "torch": observe_torch,
+    "safetensors.torch": observe_safetensors,
+    "keras": observe_keras,
+}
+"""By the module after whose import it is called."""
+
+_NOT_SEEN = (
+    "Paceline sees the steps of torch optimizers and of Keras fit; in any other loop, call paceline.observe.step() "
+    "after each step"
+)
+_OWN_RANKS = (
+    "the script starts ranks of its own with torch.multiprocessing, which are not observed; let it train one rank per "
+    "process, as under torchrun, and say with --layout how many ranks there are"
+)
+
+
+class Observer:
+    def __init__(self, context: TaskContext) -> None:
+        rendezvous = cast(ScriptRendezvous, context.rendezvous)
+        self._rules = StopRules(context.job, rendezvous)
+        self._notes: list[str] = []
+        self.clock = StepClock(context.recorder, rendezvous.report_ready, self._after_step)
+        script = context.job.script
+        self._sampler = StackSampler(self.clock, script.stack_hz if script else 0.0)
+
+    def install(self) -> None:
+        """Observe frameworks from the moment at which the script imports them."""
+        watch_imports({name: self._hook(name) for name in _HOOKS})
+        # Processes that the script forks, such as the workers of a data loader, must not write to the same records.
+        os.register_at_fork(after_in_child=self._disable)
+        self._sampler.start()
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the run was asked to end, so that ranks may lose each other."""
+        return self._rules.stopping
+
+    def finish(self) -> Outcome:
+        """The outcome, after the script has ended."""
+        clock = self.clock
+        self._sampler.stop()
+        clock.finish()
+        clock.enabled = False
+        outcome = Outcome(
+            steps=clock.steps,
+            updates=clock.steps,
+            started_ns=clock.started_ns or clock_ns(),
+            ended_ns=clock.ended_ns,
+            diverged=bool(clock.steps) and clock.loss_was_seen and not math.isfinite(clock.loss),
+            versions={name: version for name in _FRAMEWORKS if (version := _version(name))},
+            lines=self._sampler.lines(),
+            why_no_step="" if clock.steps else _OWN_RANKS if clock.spawned else _NOT_SEEN,
+            notes=tuple(self._all_notes()),
+        )
+        self._rules.fill_in(outcome)
+        return outcome
+
+    def _all_notes(self) -> list[str]:
+        missed, steps = self.clock.missed, self.clock.steps
+        if missed and missed >= steps:
+            return [*self._notes, "the loss and the exchange behind backward passes could not be observed"]
+        return self._notes
+
+    def _after_step(self) -> None:
+        self._rules.check(self.clock.steps, self.clock.started_ns, self.clock.ended_ns)
+
+    def _hook(self, name: str) -> Hook:
+        """A hook that never raises: if observation fails, the script goes on as if it was not observed."""
+
+        def observe(module: ModuleType) -> None:
+            try:
+                _HOOKS[name](module, self.clock, self._note)
+            except Exception as error:
+                self._note(f"{name} cannot be observed: {type(error).__name__}: {error}")
+
+        return observe
+
+    def _note(self, line: str) -> None:
+        self._notes.append(line)
+        print(f"[paceline] {line}", file=sys.stderr, flush=True)
+
+    def _disable(self) -> None:
+        self.clock.enabled = False
+
+
+def _version(package: str) -> str:
+    return str(getattr(sys.modules.get(package), "__version__", ""))

@@ -1,0 +1,63 @@
+"""Ends a user's script at a step that all its ranks agree on."""
+
+import math
+
+from paceline.spec.stop import StopRule, first_met_rule
+from paceline.train.context import Job, Outcome, ScriptRendezvous
+
+_NOTICE_S = 1.0
+"""How far ahead the last step is announced, so that every rank knows of it before it gets there."""
+_LEAST_NOTICE = 2
+"""The same in steps, for scripts with long steps."""
+
+
+class StopTraining(SystemExit):
+    """Raised in the script after its last step. It passes through the script like sys.exit(0)."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+
+class StopRules:
+    """Decides after each step of a rank whether it is the last one.
+
+    A number of steps is known to every rank. If the time is over or the user interrupts the run, the first rank chooses
+    a later step, and the controller tells all ranks: a rank that stopped earlier would leave the others waiting.
+    """
+
+    def __init__(self, job: Job, rendezvous: ScriptRendezvous) -> None:
+        self._job, self._rendezvous = job, rendezvous
+        self._step_limit = min((int(rule.value) for rule in self._job.stop if rule.kind == "steps"), default=None)
+        self._seconds = min((rule.value for rule in self._job.stop if rule.kind == "seconds"), default=math.inf)
+        self._announced = False
+        self.met: StopRule | None = None
+        """The stop rule that ended the script."""
+
+    @property
+    def stopping(self) -> bool:
+        return self.met is not None or self._rendezvous.halted.is_set() or self._rendezvous.last_step is not None
+
+    def check(self, steps: int, started_ns: int, now_ns: int) -> None:
+        """Raise StopTraining if the last of `steps` steps was the last one of the run."""
+        if self._step_limit is not None and steps >= self._step_limit:
+            self._stop(steps, (now_ns - started_ns) / 1e9)
+        last = self._rendezvous.last_step
+        if last is not None and steps >= last:
+            self._stop(steps, (now_ns - started_ns) / 1e9)
+        if self._job.is_chief and not self._announced:
+            seconds = (now_ns - started_ns) / 1e9
+            if seconds >= self._seconds or self._rendezvous.halted.is_set():
+                self._announced = True
+                if self._job.workers == 1:
+                    self._stop(steps, seconds)
+                notice = max(_LEAST_NOTICE, math.ceil(_NOTICE_S * steps / max(seconds, 1e-9)))
+                self._rendezvous.announce_last_step(steps + notice)
+
+    def fill_in(self, outcome: Outcome) -> None:
+        """Say in the outcome which rule ended the script, if this is the first rank."""
+        if self.met and self._job.is_chief:
+            outcome.reached, outcome.reached_ns, outcome.reached_update = str(self.met), outcome.ended_ns, outcome.steps
+
+    def _stop(self, steps: int, seconds: float) -> None:
+        self.met = first_met_rule(self._job.stop, update=steps, seconds=seconds, updates_per_epoch=1)
+        raise StopTraining
