@@ -5,7 +5,8 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
-from paceline.observe.step_clock import CHECKPOINT, EVAL, FORWARD, OPTIMIZER, StepClock
+from paceline.observe.checkpoint_wrapper import checkpoint_wrapper
+from paceline.observe.step_clock import EVAL, FORWARD, OPTIMIZER, StepClock
 
 
 def observe_keras(keras: ModuleType, clock: StepClock, _note: Callable[[str], None]) -> None:
@@ -62,7 +63,7 @@ def observe_keras(keras: ModuleType, clock: StepClock, _note: Callable[[str], No
 
     model.fit = fit
     for name in ("save", "save_weights"):
-        setattr(model, name, _checkpoint_wrapper(getattr(model, name), clock))
+        setattr(model, name, checkpoint_wrapper(getattr(model, name), clock))
 
 
 _CALLBACKS = 5
@@ -76,17 +77,3 @@ def _batch_size(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         return int(given)
     data = kwargs.get("x", args[0] if args else None)
     return 32 if hasattr(data, "shape") else int(getattr(data, "_batch_size", 0) or 0)
-
-
-def _checkpoint_wrapper(original: Callable[..., Any], clock: StepClock) -> Callable[..., Any]:
-    @wraps(original)
-    def save(*args: Any, **kwargs: Any) -> Any:
-        if clock.phase > OPTIMIZER or not clock.observes:
-            return original(*args, **kwargs)
-        before = clock.enter(CHECKPOINT)
-        try:
-            return original(*args, **kwargs)
-        finally:
-            clock.record_checkpoint(before)
-
-    return save

@@ -11,7 +11,8 @@ from types import ModuleType
 from typing import Any
 
 from paceline.observe.batch_size import batch_size
-from paceline.observe.step_clock import CHECKPOINT, EXCHANGE, OPTIMIZER, OTHER, StepClock
+from paceline.observe.checkpoint_wrapper import checkpoint_wrapper
+from paceline.observe.step_clock import EXCHANGE, OPTIMIZER, OTHER, StepClock
 from paceline.recording.recorder import clock_ns
 
 Note = Callable[[str], None]
@@ -40,7 +41,7 @@ def observe_torch(torch: ModuleType, clock: StepClock, note: Note) -> None:
 def observe_safetensors(module: ModuleType, clock: StepClock, note: Note) -> None:
     """Count the writing of safetensors files as checkpoints."""
     for name in ("save_file", "save_model"):
-        setattr(module, name, _checkpoint_wrapper(getattr(module, name), clock))
+        setattr(module, name, checkpoint_wrapper(getattr(module, name), clock))
 
 
 def _observe_optimizers(torch: ModuleType, clock: StepClock) -> None:
@@ -211,24 +212,10 @@ def _observe_scaler(torch: ModuleType, clock: StepClock) -> None:
 
 
 def _observe_saves(torch: ModuleType, clock: StepClock) -> None:
-    save = _checkpoint_wrapper(torch.save, clock)
+    save = checkpoint_wrapper(torch.save, clock)
     modules: tuple[Any, ...] = (torch, torch.serialization)
     for module in modules:
         module.save = save
-
-
-def _checkpoint_wrapper(original: Callable[..., Any], clock: StepClock) -> Callable[..., Any]:
-    @wraps(original)
-    def save(*args: Any, **kwargs: Any) -> Any:
-        if clock.phase > OPTIMIZER or not clock.observes:
-            return original(*args, **kwargs)
-        before = clock.enter(CHECKPOINT)
-        try:
-            return original(*args, **kwargs)
-        finally:
-            clock.record_checkpoint(before)
-
-    return save
 
 
 def _observe_spawn(torch: ModuleType, clock: StepClock) -> None:
