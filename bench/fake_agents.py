@@ -25,7 +25,7 @@ import psutil
 from rich.table import Table
 
 from bench.measure import console
-from paceline import messages, pipeline
+from paceline import available, messages, pipeline
 from paceline.agent.sampling_loop import SHIP_EVERY_S
 from paceline.control.cluster import Cluster
 from paceline.control.interrupts import Interrupts
@@ -96,7 +96,7 @@ def measure_fleet(hosts: int, train_s: float = _TRAIN_S) -> FleetResult:
         "stop": ["steps=1000000000"],
         "batch": 10,
     }
-    (plan,) = [place(spec, pipeline.catalog({spec.workload}, {spec.hosts})) for spec in expand(experiment(fields))]
+    (plan,) = [place(spec, available.catalog({spec.workload}, {spec.hosts})) for spec in expand(experiment(fields))]
     data = PreparedData(paths=(), source="none", synthetic=True)
     with tempfile.TemporaryDirectory(prefix="paceline-bench-") as runs:
         writer = RunWriter(Path(runs), "fleet", plan)
