@@ -111,7 +111,7 @@ def test_impossible_combination_is_refused_in_one_line(fields: dict[str, Any], m
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("strategy", CATALOG.engines["torch"].strategies)
+@pytest.mark.parametrize("strategy", sorted(CATALOG.engines["torch"].strategies))
 @given(st.integers(1, 8), st.floats(1e-6, 10))
 def test_linear_scaling_multiplies_the_learning_rate_by_the_gradients_of_an_update(
     strategy: str, workers: int, lr: float

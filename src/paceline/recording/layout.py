@@ -28,16 +28,16 @@ class RecordKind(IntEnum):
     """A whole step with all its phases."""
     SERVE = 9
     """How long a parameter server was busy between `start_ns` and the next such record."""
-    SCHEDULE = 14
-    """The part of `wait` in which the framework's scheduler had not started the step's work yet or not noticed its
-    end. The duration is that of all such parts of a step."""
-    GC = 15
-    """How long the runtime of the framework stopped for garbage collection in a step, outside of its phases."""
     FORWARD = 10
     BACKWARD = 11
     EXCHANGE = 12
     """Communication between the ranks of a user's script that no computation hides, with the wait for other ranks."""
     OPTIMIZER = 13
+    SCHEDULE = 14
+    """The part of `wait` in which the framework's scheduler had not started the step's work yet or not noticed its
+    end. The duration is that of all such parts of a step."""
+    GC = 15
+    """How long the runtime of the framework stopped for garbage collection in a step, outside of its phases."""
 
 
 # Plain integers for the code that runs at every step: enum members are slower to look up and to compare.
