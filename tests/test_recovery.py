@@ -26,6 +26,10 @@ def kill_during_training(run: LiveRun, victim: str) -> tuple[int, dict[str, Any]
     return observer.wait_for_end()
 
 
+def steps_of(result: dict[str, Any], task: str) -> int:
+    return int(next(worker["steps"] for worker in result["workers"] if worker["task"] == task))
+
+
 @pytest.mark.parametrize(
     ("layout", "victim", "transport"),
     [("pw w w", "w1", "memory"), ("p w w", "w0", "memory"), pytest.param("pw w w", "w2", "tcp", marks=SLOW)],
@@ -44,6 +48,12 @@ def test_killed_worker_of_an_asynchronous_run_is_restarted(
     (restarting,), (recovered,) = run.events_named("restarting"), run.events_named("back")
     assert (restarting["tasks"], recovered["tasks"]) == ([victim], [victim])
     assert recovered["t_s"] - restarting["t_s"] < 5
+    # The bytes of its first process are lost, and so are not divided among its steps: a gradient has 7,850 floats.
+    exchanged = {worker["task"]: worker["exchanged"] for worker in result["workers"]}
+    assert exchanged[victim]["steps"] < steps_of(result, victim)
+    for counted in exchanged.values():
+        assert counted["sent_mb"] / counted["steps"] == pytest.approx(0.0314, rel=0.02)
+    assert result["exchanged"]["sent_mb_per_update"] == pytest.approx(0.0314, rel=0.02)
     # The other workers made steps while it was restarted.
     steps = kept_steps(result)
     assert len(steps) == steps.select("task", "step").n_unique() == 20000 - result["unrecorded_steps"]

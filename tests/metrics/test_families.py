@@ -74,7 +74,7 @@ def test_records_are_summed_without_traced_and_final_ones() -> None:
     traced = (RecordKind.COMPUTE, 9.0, {"flags": TRACED})
     final = (RecordKind.EVAL, 9.0, {"flags": FINAL, "loss": 0.4, "accuracy": 0.9})
     state.add_records("w1", records((RecordKind.COMPUTE, 0.5, {}), traced, step))
-    state.add_records("w1", records(final))
+    state.add_records("w0", records(final))
     scrape = scraped_run(state)
     assert scrape.by("phase", "paceline_worker_phase_seconds_total", worker="w1") == {"compute": 0.75, "push": 0.05}
     assert scrape.value("paceline_worker_steps_total", worker="w1") == 2

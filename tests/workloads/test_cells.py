@@ -81,10 +81,10 @@ def test_lenet_on_two_workers_gives_the_loss_of_one_worker(
     tmp_path: Path, engine: str, strategy: str, layout: str
 ) -> None:
     together = train(
-        tmp_path, "lenet", engine=engine, strategy=strategy, layout=layout, batch=25, stop="steps=60", lr=0.05
+        tmp_path, "lenet", engine=engine, strategy=strategy, layout=layout, batch=25, stop="steps=20", lr=0.05
     )
-    single = train(tmp_path, "lenet", engine="torch", batch=50, stop="steps=60", lr=0.05)
-    assert together.examples == single.examples == 3_000
+    single = train(tmp_path, "lenet", engine="torch", batch=50, stop="steps=20", lr=0.05)
+    assert together.examples == single.examples == 1_000
     assert together.final.loss == pytest.approx(single.final.loss, rel=2e-2)
 
 

@@ -93,17 +93,26 @@ def _lines(finished: FinishedEvent | None) -> list[CodeLine]:
 def _exchanged(finished: FinishedEvent | None) -> Exchanged | None:
     if finished is None or finished.sent_bytes is None or finished.received_bytes is None:
         return None
-    return Exchanged(sent_mb=round(finished.sent_bytes / 1e6, 6), received_mb=round(finished.received_bytes / 1e6, 6))
+    return Exchanged(
+        sent_mb=round(finished.sent_bytes / 1e6, 6),
+        received_mb=round(finished.received_bytes / 1e6, 6),
+        steps=finished.exchange_steps,
+    )
 
 
-def run_exchanged(workers: list[WorkerResult], updates: int) -> RunExchanged | None:
+def run_exchanged(workers: list[WorkerResult], updates: int, steps: int) -> RunExchanged | None:
+    """What all workers exchanged in a run of `updates` updates and `steps` steps; None if a worker did not count it."""
     known = [worker.exchanged for worker in workers if worker.exchanged]
     if not workers or len(known) < len(workers):
         return None
     sent, received = sum(one.sent_mb for one in known), sum(one.received_mb for one in known)
+    counted = None if any(one.steps is None for one in known) else sum(one.steps or 0 for one in known)
+    # Of a restarted worker, only the steps since its restart are counted.
+    counted_updates = max(1.0, updates * (counted / steps if counted and steps else 1.0))
     return RunExchanged(
         sent_mb=round(sent, 6),
         received_mb=round(received, 6),
-        sent_mb_per_update=round(sent / max(1, updates), 6),
-        received_mb_per_update=round(received / max(1, updates), 6),
+        steps=counted,
+        sent_mb_per_update=round(sent / counted_updates, 6),
+        received_mb_per_update=round(received / counted_updates, 6),
     )

@@ -109,6 +109,8 @@ class FinishedEvent(StoredEvent, frozen=True, kw_only=True):
     operations_per_cpu_s: float = 0.0
     sent_bytes: int | None = None
     received_bytes: int | None = None
+    exchange_steps: int | None = None
+    """The number of steps in which these bytes were exchanged; None: in all steps of the task."""
     fetched_bytes: int = 0
     shard_sizes: dict[str, dict[str, int]] = {}
     """For each parameter server, the number of values that it stores of each parameter."""

@@ -49,6 +49,9 @@ class Exchanged(msgspec.Struct, kw_only=True):
 
     sent_mb: float
     received_mb: float
+    steps: int | None = None
+    """The steps in which they were exchanged. A worker that was restarted, or a resumed run, does not know what was
+    exchanged before. None: in all steps."""
 
 
 class RunExchanged(Exchanged, kw_only=True):

@@ -168,7 +168,8 @@ def _exchanged(worker: WorkerResult) -> str:
     if worker.exchanged is None:
         return numbers.MISSING
     sent, received = worker.exchanged.sent_mb, worker.exchanged.received_mb
-    return " / ".join(map(numbers.number, (sent, received, (sent + received) / max(1, worker.steps))))
+    steps = worker.steps if worker.exchanged.steps is None else worker.exchanged.steps
+    return " / ".join(map(numbers.number, (sent, received, (sent + received) / max(1, steps))))
 
 
 def _staleness(worker: WorkerResult) -> str:

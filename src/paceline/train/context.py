@@ -180,6 +180,8 @@ class Outcome(msgspec.Struct, kw_only=True):
     sent_bytes: int | None = None
     received_bytes: int | None = None
     """Bytes that this worker exchanged with other tasks during its steps; None if its strategy does not count them."""
+    exchange_steps: int | None = None
+    """The number of steps in which these bytes were exchanged: those of this process, not of one that it replaces."""
     fetched_bytes: int = 0
     """Bytes of matrix blocks fetched from other tasks."""
     reached: str | None = None

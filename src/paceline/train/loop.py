@@ -54,6 +54,7 @@ def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
         if before is not None and isinstance(strategy, CountsExchange):
             exchanged = strategy.exchanged.since(before)
             outcome.sent_bytes, outcome.received_bytes = exchanged.sent, exchanged.received
+            outcome.exchange_steps = outcome.steps - first
     else:
         outcome.steps = job.first_step
     # Marked as busy: other workers may still be in a long step, and this one waits for them.
