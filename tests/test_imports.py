@@ -30,7 +30,7 @@ ALLOWED = {
     "engines": "data entry_points errors files paramserver plan ports recording spec train versions workloads",
     "observe": "engines errors plan ports recording spec train",
     "agent": "errors files forkserver messages process_marks recording versions",
-    "task": "entry_points errors files forkserver messages ports recording train workloads",
+    "task": "data entry_points errors files forkserver messages ports recording train workloads",
     "hosts": "entry_points errors forkserver ports process_marks spec versions",
     "store": "engines errors hosts messages plan recording spec strategies train",
     "present": "store",

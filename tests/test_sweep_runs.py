@@ -114,7 +114,12 @@ def test_result_and_run_directory_have_all_documented_keys_and_files(tmp_path: P
     assert stored["reached"].keys() == {"rule", "at_s", "at_update"}
     assert stored["workers"][0].keys() >= {"task", "host", "steps", "phases", "staleness"}
     assert stored["workers"][0]["staleness"].keys() == {"mean", "p95", "max"}
-    traffic = {"rx_mb_s_mean", "rx_mb_s_max", "tx_mb_s_mean", "tx_mb_s_max", "rx_packets_s_mean", "tx_packets_s_mean"}
+    traffic = {
+        f"{direction}_{unit}_{kind}"
+        for direction in ("rx", "tx")
+        for unit in ("mb_s", "packets_s")
+        for kind in ("mean", "max")
+    }
     host = stored["hosts"][0]
     assert host.keys() >= {"host", "cpu_cores_mean", "cpu_cores_max", "busiest_core_max", "memory_mb_max", "disk"}
     assert host["external"].keys() == host["loopback"].keys() == traffic

@@ -14,5 +14,6 @@ DESCRIPTOR = Engine(
     listens="What the script and its framework open. Of torch, the store of rank 0 and gloo accept any connection.",
     unauthenticated={"user-script": "frameworks such as gloo accept any connection"},
     system_ports={"user-script": "the frameworks of a script choose their ports themselves"},
+    folder_variables=("KERAS_HOME", "MPLCONFIGDIR"),
     runs_scripts=True,
 )

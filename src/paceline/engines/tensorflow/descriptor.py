@@ -21,7 +21,8 @@ DESCRIPTOR = Engine(
         "TF_ENABLE_ONEDNN_OPTS": "0",
         "CUDA_VISIBLE_DEVICES": "-1",
     },
-    folder_variables=("KERAS_HOME",),
+    # Keras imports Matplotlib if it is installed, which then writes its configuration.
+    folder_variables=("KERAS_HOME", "MPLCONFIGDIR"),
     preload=("paceline.engines.tensorflow.worker", "paceline.engines.tensorflow.server"),
     listens="Servers listen on every interface and accept any connection.",
     unauthenticated={"ps-sync": _SERVERS, "ps-async": _SERVERS, "allreduce": _SERVERS},
