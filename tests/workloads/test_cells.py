@@ -85,7 +85,8 @@ def test_lenet_on_two_workers_gives_the_loss_of_one_worker(
     )
     single = train(tmp_path, "lenet", engine="torch", batch=50, stop="steps=20", lr=0.05)
     assert together.examples == single.examples == 1_000
-    assert together.final.loss == pytest.approx(single.final.loss, rel=2e-2)
+    # Few steps: the number of threads changes the last bit of a sum after about 30, and the loss by 2 % after 60.
+    assert together.final.loss == pytest.approx(single.final.loss, rel=1e-4)
 
 
 def test_the_same_global_batch_gives_the_same_loss_on_one_two_and_three_workers(tmp_path: Path) -> None:
