@@ -13,7 +13,7 @@ from paceline.spec.option import Option
 
 MODULE = Path(__file__).parents[1] / "src" / "paceline" / "api.py"
 _WIDTH = 120
-_MODULE = '''"""`paceline.run`. Written by `make docs` from spec/experiment.py; do not edit."""
+_MODULE = '''"""`paceline.run`. Written by `make docs` from spec/run_options.py; do not edit."""
 
 from collections.abc import Mapping, Sequence
 from typing import Never

@@ -1,4 +1,4 @@
-"""`paceline.run`. Written by `make docs` from spec/experiment.py; do not edit."""
+"""`paceline.run`. Written by `make docs` from spec/run_options.py; do not edit."""
 
 from collections.abc import Mapping, Sequence
 from typing import Never

@@ -16,9 +16,10 @@ from paceline.analyze.load import load_result
 from paceline.analyze.summary import summarize
 from paceline.available import catalog
 from paceline.control import events
+from paceline.control.execute import execute, host_requests
 from paceline.control.interrupts import Interrupts, count_interrupts
 from paceline.control.resume_point import damaged_checkpoint, resume_point_of
-from paceline.control.run_controller import StateListener, execute, host_requests
+from paceline.control.run_controller import StateListener
 from paceline.control.run_state import RunState
 from paceline.data import registry as datasets
 from paceline.data.dataset import PreparedData

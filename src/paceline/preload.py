@@ -8,8 +8,8 @@ from paceline.errors import UsageError
 from paceline.hosts.agent_template import keep_templates
 from paceline.hosts.base import Preload
 from paceline.hosts.registry import host_kinds, host_provider
-from paceline.spec.experiment import RunSpec
 from paceline.spec.hosts import HostsChoice
+from paceline.spec.run_options import RunSpec
 
 
 def preload_of(engine: str) -> Preload:

@@ -18,8 +18,8 @@ from paceline.analyze.load import load_result
 from paceline.available import catalog
 from paceline.control import liveness, watchdog
 from paceline.control.events import End
+from paceline.control.execute import execute
 from paceline.control.interrupts import Interrupts, count_interrupts
-from paceline.control.run_controller import execute
 from paceline.control.run_state import RunState
 from paceline.data.dataset import PreparedData
 from paceline.hosts.base import Condition, Host, HostRequest

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 
 import paceline
 from paceline.errors import PacelineError
-from paceline.spec.experiment import RunSpec
+from paceline.spec.run_options import RunSpec
 from paceline.store.paths import RunPaths
 from paceline.store.result import Result
 from paceline.store.run import StoredRun

@@ -20,8 +20,8 @@ from paceline import messages as p
 from paceline.agent.tasks import RunningTask
 from paceline.available import catalog
 from paceline.control.events import End
+from paceline.control.execute import execute
 from paceline.control.interrupts import Interrupts
-from paceline.control.run_controller import execute
 from paceline.control.validate_message import invalid_reason
 from paceline.data.dataset import PreparedData
 from paceline.hosts.base import AgentPipes, Condition, Host, HostRequest

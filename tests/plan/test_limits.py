@@ -3,8 +3,8 @@ import pytest
 from paceline.errors import PlanError, SpecError
 from paceline.plan.layout import Layout
 from paceline.plan.limits import HostLimits, limits
-from paceline.spec.experiment import RunSpec
 from paceline.spec.load import experiment
+from paceline.spec.run_options import RunSpec
 from paceline.spec.sweep import expand
 
 THREE_HOSTS = Layout(("pw", "w", "w"))

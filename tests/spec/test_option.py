@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from paceline.errors import SpecError
-from paceline.spec.experiment import AXES, OPTIONS, Experiment, RunSpec
+from paceline.spec.experiment import AXES, OPTIONS, Experiment
 from paceline.spec.load import experiment
 from paceline.spec.option import Option
+from paceline.spec.run_options import RunSpec
 from paceline.spec.sweep import expand, key
 
 NUMERIC_OPTIONS = [option for option in OPTIONS.values() if option.base_type in (int, float)]

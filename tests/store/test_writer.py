@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from paceline.available import catalog
 from paceline.plan.place import place
-from paceline.spec.experiment import RunSpec
 from paceline.spec.load import experiment, load_toml
+from paceline.spec.run_options import RunSpec
 from paceline.store.writer import RunWriter
 
 

@@ -3,11 +3,8 @@
 Pure: it does no I/O and reads no clock, so tests can try every order of events.
 """
 
-import signal
 from collections.abc import Iterable, Sequence
 from enum import Enum
-
-import msgspec
 
 from paceline.control.events import (
     AgentJoined,
@@ -36,6 +33,7 @@ from paceline.control.events import (
     Tick,
     TimeLimitReached,
 )
+from paceline.control.failures import ROOT_CAUSE, Failure, describe, failure_of_error, failure_of_exit
 from paceline.control.run_state import WaitingFor
 from paceline.control.startup_deadline import STARTUP_DEADLINE_S
 from paceline.plan.layout import TaskPlace
@@ -44,8 +42,6 @@ from paceline.train.context import Outcome
 
 ROOT_CAUSE_WINDOW_S = 0.7
 """A task that dies makes its peers fail too. Wait this long for all failures before one is named as the cause."""
-ROOT_CAUSE = -1
-"""Rank of a failure that no other failure can have caused, e.g. a task killed by SIGKILL."""
 HALT_DEADLINE_S = 8.0
 SERVER_DEADLINE_S = 3.0
 KILL_DEADLINE_S = 3.0
@@ -63,16 +59,6 @@ class Stage(Enum):
     FINDING_ROOT_CAUSE = "reports of which task failed first"
     KILLING = "the tasks to exit"
     ENDED = "nothing"
-
-
-class Failure(msgspec.Struct, frozen=True):
-    rank: int
-    """A lower rank is closer to the root cause. At ROOT_CAUSE no other report needs to be waited for."""
-    task: str | None
-    host: str | None
-    line: str
-    permanent: bool = False
-    """Whether a restart would end in the same failure."""
 
 
 class Supervisor:
@@ -154,7 +140,7 @@ class Supervisor:
                 self._errors[task] = event
                 if self._may_rejoin(task):
                     return []  # The exit of its process follows and decides.
-                return self._add_failure(self._failure_of_error(event), now_s)
+                return self._add_failure(failure_of_error(event, self._task_hosts[task]), now_s)
             case TaskDisconnected(task, line):
                 return self._has_disconnected(task, line, now_s)
             case TaskExited():
@@ -218,7 +204,7 @@ class Supervisor:
             return self._restart_if_stopped(now_s)
         instructions: list[Instruction] = []
         if event.task not in self._outcomes and self._stage is not Stage.KILLING:
-            failure = self._failure_of_exit(event)
+            failure = failure_of_exit(event, self._errors.get(event.task), self._task_hosts[event.task])
             if self._may_rejoin(event.task):
                 return self._restart_alone(event.task, failure, now_s)
             instructions = self._add_failure(failure, now_s)
@@ -248,29 +234,12 @@ class Supervisor:
         self._rejoining[task] = now_s + self.startup_s
         return [RecordIncident(failure.line, task, failure.host), StartTasks((task,), self._restarts, all_tasks=False)]
 
-    def _failure_of_exit(self, event: TaskExited) -> Failure:
-        where, host = self._describe(event.task), self._task_hosts[event.task]
-        if event.oom:
-            return Failure(ROOT_CAUSE, event.task, host, f"{where} was killed: out of memory")
-        if event.task in self._errors:
-            return self._failure_of_error(self._errors[event.task])
-        if event.code < 0:
-            rank = ROOT_CAUSE if event.code == -signal.SIGKILL else 0
-            return Failure(rank, event.task, host, f"{where} was killed by {_signal_name(-event.code)}")
-        return Failure(1, event.task, host, f"{where} exited with code {event.code} before it had finished")
-
-    def _failure_of_error(self, error: TaskFailed) -> Failure:
-        # A permanent error is the task's own. The others may follow from the failure of a peer.
-        line = f"{self._describe(error.task)} failed: {error.user_line}"
-        rank = 2 if error.permanent else 3
-        return Failure(rank, error.task, self._task_hosts[error.task], line, error.permanent)
-
     def _has_disconnected(self, task: str, line: str, now_s: float) -> list[Instruction]:
         """A task disconnected because its peers are gone, or because it was asked to."""
         self._disconnected.add(task)
         if self._stage is Stage.STOPPING_TO_RESTART:
             return self._restart_if_stopped(now_s)
-        return self._add_failure(self._failure_of_error(TaskFailed(task, line)), now_s)
+        return self._add_failure(failure_of_error(TaskFailed(task, line), self._task_hosts[task]), now_s)
 
     def _add_failure(self, failure: Failure, now_s: float) -> list[Instruction]:
         if self._stage is Stage.KILLING:
@@ -400,14 +369,7 @@ class Supervisor:
         return End("ok")
 
     def _describe(self, task: str) -> str:
-        return f"{task} on {self._task_hosts[task]}"
+        return describe(task, self._task_hosts[task])
 
     def _enter(self, stage: Stage, deadline_s: float | None) -> None:
         self._stage, self._deadline_s = stage, deadline_s
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

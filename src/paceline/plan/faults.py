@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from paceline.errors import PlanError, unknown
 from paceline.plan.layout import TaskPlace
-from paceline.spec.experiment import RunSpec
 from paceline.spec.fault import Fault
+from paceline.spec.run_options import RunSpec
 
 
 def check_faults(spec: RunSpec, places: Sequence[TaskPlace], update_limit: int | None) -> None:

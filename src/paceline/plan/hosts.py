@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 from paceline.errors import PlanError, unknown
 from paceline.plan.catalog import Catalog, HostKindFacts
-from paceline.spec.experiment import RunSpec
 from paceline.spec.fault import HOST_FAULTS
 from paceline.spec.hosts import HostsChoice
+from paceline.spec.run_options import RunSpec
 
 _LIMITS = ("link", "latency", "cpus")
 

@@ -8,7 +8,7 @@ import msgspec
 from paceline import units
 from paceline.errors import PlanError
 from paceline.plan.layout import Layout
-from paceline.spec.experiment import RunSpec
+from paceline.spec.run_options import RunSpec
 
 Value = TypeVar("Value")
 UNLIMITED = "-"

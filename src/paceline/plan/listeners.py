@@ -4,7 +4,7 @@ from typing import Literal
 
 from paceline.errors import PlanError
 from paceline.plan.catalog import Catalog, HostKindFacts, WorkloadFacts
-from paceline.spec.experiment import RunSpec
+from paceline.spec.run_options import RunSpec
 
 
 def trusted_network(spec: RunSpec, catalog: Catalog, kind: HostKindFacts) -> bool:

@@ -14,7 +14,8 @@ from paceline.plan.layout import Layout, TaskPlace, resolve
 from paceline.plan.limits import HostLimits, limits
 from paceline.plan.listeners import check_ports, check_trust, trusted_network
 from paceline.plan.roles import SERVER, WORKER
-from paceline.spec.experiment import DEFAULTS, RunSpec
+from paceline.spec.experiment import DEFAULTS
+from paceline.spec.run_options import RunSpec
 from paceline.spec.stop import EVALUATED, TARGETS, limiting_rule
 from paceline.strategies.descriptor import Strategy
 

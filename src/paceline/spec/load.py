@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from paceline.errors import SpecError, unknown
-from paceline.spec.experiment import AXES, OPTIONS, RUN_OPTIONS, Experiment, RunSpec
+from paceline.spec.experiment import AXES, OPTIONS, RUN_OPTIONS, Experiment
 from paceline.spec.option import LARGEST_INTEGER, Option
+from paceline.spec.run_options import RunSpec
 from paceline.spec.script import ENGINE, STRATEGY, check_parameters, target
 
 RECIPE = "recipe"

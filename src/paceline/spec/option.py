@@ -27,6 +27,9 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a list of values makes a sweep."""
     identifies: bool = True
     """Whether runs with different values are different runs, which are made and compared separately."""
+    added: bool = False
+    """Whether the option is newer than the first release. Its default is then not part of the key of a run, so that a
+    sweep recognizes the runs that an earlier version made."""
     unit: str = ""
     choices: tuple[str, ...] = ()
     minimum: float | None = None

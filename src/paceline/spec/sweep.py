@@ -7,7 +7,8 @@ from math import prod
 import msgspec
 
 from paceline.errors import SpecError
-from paceline.spec.experiment import IDENTIFYING, OPTIONS, Experiment, RunSpec
+from paceline.spec.experiment import IDENTIFYING, OPTIONS, Experiment
+from paceline.spec.run_options import RunSpec
 
 MAX_RUNS = 10_000
 """More runs than this in one sweep is taken for a mistake."""
@@ -31,19 +32,11 @@ def expand(experiment: Experiment) -> list[RunSpec]:
     return list(dict.fromkeys(runs))
 
 
-_ADDED_OPTIONS = (
-    *("lr_scale", "init", "activation", "steps_per_epoch", "shard", "shuffle", "eval_by", "histograms"),
-    *("master", "executor_memory", "driver_memory", "lineage", "script", "param"),
-)
-"""Options that were added after the first release. Their defaults are not part of a key, so that a sweep recognizes the
-runs that an earlier version made."""
-
-
 def key(run: RunSpec) -> str:
     """A hash of all options that identify a run: equal for equal runs, on any machine and at any time."""
     options = {
         name: getattr(run, name)
         for name in IDENTIFYING
-        if name not in _ADDED_OPTIONS or getattr(run, name) != OPTIONS[name].default
+        if name not in OPTIONS or not OPTIONS[name].added or getattr(run, name) != OPTIONS[name].default
     }
     return hashlib.sha256(msgspec.json.encode(options)).hexdigest()[:16]

@@ -10,8 +10,8 @@ from paceline.messages import DECODE_ERRORS
 from paceline.plan.layout import TaskPlace
 from paceline.plan.limits import HostLimits
 from paceline.plan.roles import WORKER
-from paceline.spec.experiment import RunSpec
 from paceline.spec.fault import Fault
+from paceline.spec.run_options import RunSpec
 from paceline.spec.stop import StopRule
 from paceline.store.header_facts import StoredEngine, StoredHostKind
 from paceline.store.header_upgrade import VERSION, upgrade_header

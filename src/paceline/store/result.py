@@ -6,7 +6,7 @@ from typing import Any, Literal, get_type_hints
 import msgspec
 
 from paceline.errors import StoreError
-from paceline.spec.experiment import RunSpec
+from paceline.spec.run_options import RunSpec
 from paceline.store.header_facts import stored_host_kind
 from paceline.strategies.registry import strategies
 

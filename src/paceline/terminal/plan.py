@@ -7,7 +7,8 @@ from rich.table import Table
 
 from paceline.plan.place import RunPlan
 from paceline.present.numbers import MISSING
-from paceline.spec.experiment import DEFAULTS, RunSpec
+from paceline.spec.experiment import DEFAULTS
+from paceline.spec.run_options import RunSpec
 from paceline.spec.script import arguments
 
 _IN_COLUMNS = {"workload", "size", "engine", "strategy", "layout", "batch", "seed", "hosts", "link", "cpus"}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from paceline.spec.experiment import RunSpec
+from paceline.spec.run_options import RunSpec
 from paceline.workloads import alexnet, autoencoder, lenet, logreg, matmul, sparse_logreg, spatial_transformer
 from paceline.workloads.script import script_workload
 from paceline.workloads.user_workload import is_user_workload, load_user_workload

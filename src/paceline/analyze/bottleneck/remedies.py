@@ -11,8 +11,9 @@ from paceline.analyze.bottleneck.suspect import Suspect
 from paceline.plan.roles import host_names
 from paceline.present.bottleneck import COMMAND_MARK
 from paceline.present.numbers import count
-from paceline.spec.experiment import DEFAULTS, OPTIONS, RunSpec
+from paceline.spec.experiment import DEFAULTS, OPTIONS
 from paceline.spec.interval import Interval
+from paceline.spec.run_options import RunSpec
 from paceline.spec.script import arguments, is_module, target
 from paceline.store.header import RunHeader
 from paceline.strategies.descriptor import Strategy
