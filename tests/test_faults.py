@@ -136,7 +136,7 @@ def test_closed_terminal_ends_the_run_and_keeps_its_result_and_a_checkpoint(tmp_
         terminal.close()
     os.kill(run.process.pid, signal.SIGHUP)  # A shell sends it in addition to the kernel.
     code, result = run.result(timeout_s=20)
-    assert (code, result["status"], result["reason"]) == (130, "aborted", "interrupted by the user")
+    assert (code, result["status"], result["reason"]) == (130, "aborted", "ended because its terminal was closed")
     assert result["final"]["loss"] is not None
     assert len({worker["steps"] for worker in result["workers"]}) == 1
     assert RunPaths(run.directory).checkpoints_newest_first()

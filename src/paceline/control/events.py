@@ -86,8 +86,13 @@ class StoreLost(msgspec.Struct, frozen=True):
     detail: str
 
 
+INTERRUPTED_BY_USER = "interrupted by the user"
+
+
 class Interrupted(msgspec.Struct, frozen=True):
-    """The user pressed Ctrl-C."""
+    """The controller received a signal that asks it to end the run."""
+
+    reason: str = INTERRUPTED_BY_USER
 
 
 class TimeLimitReached(msgspec.Struct, frozen=True):

@@ -7,22 +7,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+from paceline.control.events import INTERRUPTED_BY_USER
+
 _HANG_UP = getattr(signal, "SIGHUP", None)
 """The signal that a process gets when its terminal is closed; None on a system without it."""
 _STANDARD_STREAMS = (0, 1, 2)
 
 
+_REASONS = {signal.SIGTERM: "ended by SIGTERM", _HANG_UP: "ended because its terminal was closed"}
+
+
 class Interrupts:
-    """Number of requests to end the run, and how many of them the control loop has handled."""
+    """Requests to end the run, and which of them the control loop has not handled yet."""
 
     def __init__(self) -> None:
         self.received = 0
-        self._handled = 0
+        self._new: list[str] = []
         self._hung_up = False
         self._raises = False
 
-    def count(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
+    def count(self, number: int = signal.SIGINT, _frame: FrameType | None = None) -> None:
         self.received += 1
+        self._new.append(_REASONS.get(number, INTERRUPTED_BY_USER))
         if self._raises:
             raise KeyboardInterrupt
 
@@ -37,16 +43,16 @@ class Interrupts:
         finally:
             self._raises = False
 
-    def hang_up(self, _signal: int = 0, _frame: FrameType | None = None) -> None:
+    def hang_up(self, number: int, _frame: FrameType | None = None) -> None:
         """Count a closed terminal once: the shell and the kernel may both send the signal, but a second request would
         end the run at once, without a checkpoint."""
         if not self._hung_up:
             self._hung_up = True
-            self.count()
+            self.count(number)
 
-    def take_new(self) -> int:
-        """The number of signals since the last call."""
-        new, self._handled = self.received - self._handled, self.received
+    def take_new(self) -> list[str]:
+        """The reasons of the requests since the last call."""
+        new, self._new = self._new, []
         return new
 
 

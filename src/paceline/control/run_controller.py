@@ -93,9 +93,9 @@ class RunController:
 
     def _poll(self, interrupts: Interrupts) -> None:
         """Handle what no message announces: Ctrl-C, silent agents, due faults, deadlines."""
-        for _ in range(interrupts.take_new()):
+        for reason in interrupts.take_new():
             self._apply_faults(self._faults.end())  # Undo faults first: a stopped task cannot receive Halt.
-            self._decide(events.Interrupted())
+            self._decide(events.Interrupted(reason))
         for event in self._liveness.check(self._writer.now_s()):
             self._decide(event)
         if (state := self._ingest.state).stage == "training":

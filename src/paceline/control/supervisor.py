@@ -157,8 +157,8 @@ class Supervisor:
                 return self._add_failure(Failure(0, None, host, f"{host} {line}"), now_s)
             case StoreLost(detail):
                 return self._add_failure(Failure(0, None, None, detail), now_s)
-            case Interrupted():
-                return self._interrupted(now_s)
+            case Interrupted(reason):
+                return self._interrupted(reason, now_s)
             case TimeLimitReached(detail):
                 if self._stage is Stage.TRAINING:
                     self._end = End("failed", detail)
@@ -292,11 +292,11 @@ class Supervisor:
         self._enter(Stage.KILLING, now_s + KILL_DEADLINE_S)
         return [KillTasks(tuple(sorted(self._alive)))]
 
-    def _interrupted(self, now_s: float) -> list[Instruction]:
+    def _interrupted(self, reason: str, now_s: float) -> list[Instruction]:
         self._interrupts += 1
-        self._end = self._end or End("aborted", "interrupted by the user")
+        self._end = self._end or End("aborted", reason)
         if self._stage is Stage.TRAINING and self._interrupts == 1:
-            return self._halt(RecordIncident("interrupted by the user"), now_s)
+            return self._halt(RecordIncident(reason), now_s)
         return self._kill(now_s)
 
     def _halt(self, why: RecordIncident, now_s: float) -> list[Instruction]:

@@ -1,7 +1,7 @@
 """The result of a run as plain data. Its fields are the keys of result.json and of `--json`."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
 
@@ -13,6 +13,9 @@ from paceline.strategies.registry import strategies
 Status = Literal["ok", "failed", "diverged", "aborted"]
 SCHEMA = 3
 """Version of the results that this version of Paceline writes."""
+
+Share = Annotated[float, msgspec.Meta(ge=-0.01, le=1.01)]
+"""A share of the whole, with room for rounding. A file with another value is damaged."""
 
 
 class Final(msgspec.Struct, kw_only=True):
@@ -75,7 +78,7 @@ class CodeLine(msgspec.Struct, kw_only=True):
     phase: str
     where: str
     """The function, the file and the line."""
-    share: float
+    share: Share
     """Share of the samples in that phase."""
 
 
@@ -176,7 +179,7 @@ class AccountedTime(msgspec.Struct, kw_only=True):
     cause: str
     """As in `Verdict.cause`; `unknown` if it is not known what the time was spent on."""
     where: str
-    share: float
+    share: Share
 
 
 class Verdict(msgspec.Struct, kw_only=True):
@@ -184,7 +187,7 @@ class Verdict(msgspec.Struct, kw_only=True):
 
     cause: str
     where: str
-    share: float
+    share: Share
     """Share of the time that the cause accounts for; 0 if the bottleneck is not clear."""
     evidence: list[str]
     remedy: list[str]
