@@ -42,7 +42,8 @@ ALLOWED = {
     " workloads",
     "metrics": "control errors messages plan store",
     "terminal": "analyze control plan present recipes spec store units",
-    "report": "analyze errors present recording store",
+    "page": "errors present",
+    "report": "analyze errors page present recording spec store",
     "available": "data engines errors hosts plan spec strategies workloads",
     "pipeline": "analyze available control data engines errors hosts plan preload spec store strategies versions"
     " workloads",

@@ -7,7 +7,8 @@ PacelineError
 │   ├── HostError     the requested hosts are not available here
 │   ├── DataError     a data set is missing, or a file has the wrong content
 │   ├── StoreError    a run or its directory cannot be read or written
-│   └── MetricsError  live metrics cannot be served at the requested address
+│   ├── MetricsError  live metrics cannot be served at the requested address
+│   └── PageError     the page cannot be drawn, or cannot be served at the requested address
 └── RunError          a run started and failed (exit code 1)
     ├── PeersGone     a task has lost its peers; it can continue only if it is given new ones
     └── ScriptError   a user's script failed or exited with a code other than 0
@@ -93,6 +94,10 @@ class StoreError(UsageError):
 
 
 class MetricsError(UsageError):
+    pass
+
+
+class PageError(UsageError):
     pass
 
 

@@ -14,7 +14,7 @@ from paceline.cli.main import run_command
 
 BASH = shutil.which("bash") or ""
 needs_bash = pytest.mark.skipif(not BASH, reason="bash is not installed")
-FRAMEWORKS = {"torch", "tensorflow", "pyspark", "keras", "polars", "plotly", "tensorboard", "zmq"}
+FRAMEWORKS = {"torch", "tensorflow", "pyspark", "keras", "polars", "starlette", "uvicorn", "tensorboard", "zmq"}
 
 Complete = Callable[..., list[str]]
 

@@ -61,7 +61,7 @@ def test_help_loads_no_framework_and_no_other_slow_module() -> None:
     completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(completed.stdout.splitlines()[-1].split())
     assert "msgspec" in loaded
-    assert not loaded & {"torch", "tensorflow", "numpy", "polars", "rich", "zmq", "plotly"}
+    assert not loaded & {"torch", "tensorflow", "numpy", "polars", "rich", "zmq", "starlette", "uvicorn"}
 
 
 PLAN = ["--strategy", "ps-sync", "--layout", "pw w", "--dry-run"]

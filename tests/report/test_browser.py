@@ -1,6 +1,5 @@
-"""The page in a real browser: charts are drawn, controls work, and it fits wide and narrow screens."""
+"""The report in a real browser: charts are drawn, controls work, and it fits wide and narrow screens."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,118 +8,156 @@ import pytest
 
 from paceline.cli.main import run_command
 from paceline.store.paths import RunPaths
+from report.stored import store_run
+from support.browser import CHROMIUM, Page, draw_all, open_browser, opened, violations
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
-Page = Any
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        # Without the sandbox, which root in a container cannot use; the page is our own.
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with open_browser() as browser:
         yield browser
-        browser.close()
 
 
-@pytest.fixture
-def report(runs: Path, sweep: list[RunPaths], tmp_path: Path) -> str:
-    out = tmp_path / "report.html"
-    assert run_command(["report", "sweep", "--runs", str(runs), "--out", str(out)]) == 0
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    runs = tmp_path_factory.mktemp("report") / "runs"
+    for strategy in ("ps-sync", "ps-async"):
+        for layout in ("pw", "pw w", "pw w w"):
+            for batch in (50, 200):
+                store_run(runs, name="sweep", strategy=strategy, layout=layout, batch=batch, stop=["loss=0.3"])
+    return written(runs, "sweep")
+
+
+def written(runs: Path, *names: str) -> str:
+    out = runs.parent / "report.html"
+    assert run_command(["report", *names, "--runs", str(runs), "--out", str(out)]) == 0
     return out.as_uri()
 
 
-def opened(browser: Any, url: str, width: int, problems: list[str]) -> Page:
-    page = browser.new_page(viewport={"width": width, "height": 800})
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("console", lambda line: problems.append(line.text) if line.type in ("error", "warning") else None)
-    page.on("request", lambda request: problems.append(request.url) if request.url.startswith("http") else None)
-    page.goto(url)
-    return page
-
-
-def scroll_to(page: Page, key: str) -> Any:
-    """Scroll to a chart and wait until it is drawn."""
-    plot = page.locator(f"#{key}-plot")
-    plot.scroll_into_view_if_needed()
-    page.wait_for_selector(f"#{key}-plot .main-svg")
-    return plot
-
-
-def draw_all(page: Page) -> int:
-    keys = page.eval_on_selector_all(
-        ".plot", "plots => plots.filter(p => p.offsetParent).map(p => p.id.replace(/-plot$/, ''))"
-    )
-    for key in keys:
-        scroll_to(page, key)
-    return len(keys)
-
-
-@pytest.mark.parametrize("width", [1280, 400])
-def test_all_charts_are_drawn_without_errors_and_fit(browser: Any, report: str, width: int) -> None:
+@pytest.mark.parametrize(
+    ("width", "height", "scheme"),
+    [(1280, 800, "light"), (390, 844, "dark"), (3840, 2160, "light"), (1280, 800, "dark")],
+)
+def test_all_charts_are_drawn_and_fit_without_errors_or_barriers(
+    browser: Any, report: str, width: int, height: int, scheme: str
+) -> None:
     problems: list[str] = []
-    page = opened(browser, report, width, problems)
+    page = opened(browser, report, problems, width=width, height=height, color_scheme=scheme)
     assert draw_all(page) >= 10
-    assert page.title() == "sweep: Paceline report"
+    assert page.title() == "sweep · Paceline"
     assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert violations(page) == []
     assert problems == []
     page.close()
 
 
-def test_a_line_can_be_hidden(browser: Any, report: str) -> None:
-    page = opened(browser, report, 1280, [])
-    plot = scroll_to(page, "all-scaling")
-    shown = "document.getElementById('all-scaling-plot')._fullData.filter(trace => trace.visible === true).length"
-    before = page.evaluate(shown)
-    plot.locator(".legendtoggle").first.click()
-    page.wait_for_function(f"wanted => {shown} === wanted", arg=before - 1)
+def test_the_answer_and_the_first_chart_are_on_the_first_screen(browser: Any, report: str) -> None:
+    page = opened(browser, report, [])
+    chart = page.locator("[data-key=metrics] .bar-row.best").bounding_box()
+    assert chart["y"] + chart["height"] < 800
+    assert page.locator(".goals li").first.bounding_box()["y"] < 300
+    assert page.locator(".facts").first.bounding_box()["y"] < 300
     page.close()
 
 
-def test_the_timeline_can_be_zoomed_and_switched_to_other_steps(browser: Any, report: str) -> None:
-    page = opened(browser, report, 1280, [])
-    plot = scroll_to(page, "run-0-timeline")
-    span = "plot => plot._fullLayout.xaxis.range"
-    before = plot.evaluate(span)
-    area = plot.locator(".nsewdrag").first.bounding_box()
-    middle = area["y"] + area["height"] / 2
-    page.mouse.move(area["x"] + area["width"] * 0.4, middle)
+def cells(page: Page, column: int) -> list[str]:
+    found: list[str] = page.locator(f"[data-key=table-0] tbody tr > :nth-child({column})").all_inner_texts()
+    return found
+
+
+def test_a_table_is_sorted_by_any_column_with_the_keyboard(browser: Any, report: str) -> None:
+    page = opened(browser, report, [])
+    heading = page.locator("[data-key=table-0] thead th", has_text="batch")
+    heading.locator("button").focus()
+    page.keyboard.press("Enter")
+    assert heading.get_attribute("aria-sort") == "descending"
+    assert cells(page, 4) == sorted(cells(page, 4), key=int, reverse=True)
+    page.keyboard.press("Enter")
+    assert heading.get_attribute("aria-sort") == "ascending"
+    assert cells(page, 4)[0] == "50"
+    page.close()
+
+
+def test_the_timeline_zooms_by_mouse_and_keyboard(browser: Any, report: str) -> None:
+    page = opened(browser, report, [])
+    canvas = page.locator("[data-key=timeline] canvas").first
+    canvas.scroll_into_view_if_needed()
+    page.wait_for_selector("[data-key=timeline] .plot[data-drawn]")
+    box = canvas.bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 20)
     page.mouse.down()
-    page.mouse.move(area["x"] + area["width"] * 0.5, middle, steps=5)
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 20, steps=5)
     page.mouse.up()
-    page.wait_for_function(
-        "width => { const r = document.getElementById('run-0-timeline-plot')._fullLayout.xaxis.range;"
-        " return r[1] - r[0] < 0.3 * width; }",
-        arg=before[1] - before[0],
+    low, high = map(float, canvas.get_attribute("data-range").split())
+    canvas.focus()
+    page.keyboard.press("+")
+    closer = [float(value) for value in canvas.get_attribute("data-range").split()]
+    assert closer[1] - closer[0] == pytest.approx((high - low) / 2)
+    page.locator("[data-key=timeline] button", has_text="last steps").first.click()
+    assert (
+        page.locator("[data-key=timeline] button", has_text="last steps").first.get_attribute("aria-pressed") == "true"
     )
-    buttons = page.locator("figure:has(#run-0-timeline-plot) button")
-    buttons.filter(has_text="last steps").click()
-    page.wait_for_function(
-        "end => document.getElementById('run-0-timeline-plot')._fullLayout.xaxis.range[0] > end", arg=before[1]
-    )
-    assert buttons.filter(has_text="last steps").get_attribute("aria-pressed") == "true"
     page.close()
 
 
 def test_another_run_can_be_selected(browser: Any, report: str) -> None:
-    page = opened(browser, report, 1280, [])
-    page.select_option("#run-choice", "run-1")
-    assert page.locator("#run-0").is_hidden()
-    scroll_to(page, "run-1-quality")
-    page.locator("nav a", has_text="Step timeline").click()
-    page.wait_for_selector("#run-1-timeline-plot .main-svg")
+    page = opened(browser, report, [])
+    page.select_option(".choice select", "1")
+    page.locator(".choice [data-key=hosts] .plot").scroll_into_view_if_needed()
+    page.wait_for_selector(".choice [data-key=hosts] .uplot")
     page.close()
 
 
-def test_curves_are_shown_over_updates_examples_and_seconds(browser: Any, report: str) -> None:
-    page = opened(browser, report, 1280, [])
-    plot = scroll_to(page, "run-0-quality")
-    for name, title in (("examples", "examples"), ("seconds", "training time (s)"), ("updates", "updates")):
-        page.locator("figure:has(#run-0-quality-plot) button").filter(has_text=name).click()
-        page.wait_for_function(
-            "title => document.getElementById('run-0-quality-plot')._fullLayout.xaxis.title.text === title", arg=title
-        )
-    assert plot.evaluate("plot => plot._fullData.length") >= 3
+def test_a_command_is_copied(browser: Any, report: str) -> None:
+    page = opened(browser, report, [])
+    page.locator(".why summary").first.click()
+    command = page.locator(".why .command").first
+    command.locator("button").click()
+    command.locator("button", has_text="copied").wait_for()
+    assert command.locator("code").inner_text().startswith("paceline run ")
+    page.close()
+
+
+def test_in_teaching_mode_the_reader_guesses_first(browser: Any, report: str) -> None:
+    page = opened(browser, report, [])
+    page.locator("button.teach").click()
+    page.locator(".why summary").first.click()
+    assert page.locator(".why .waterfall").count() == 0
+    assert page.locator("[data-key=metrics] .bar-row.best .note").is_hidden()
+    guess = page.locator(".why form").first
+    guess.locator("label", has_text="network").locator("input").check()
+    guess.locator("button").click()
+    assert page.locator(".why [role=status]").first.inner_text().startswith("You chose network")
+    assert page.locator(".why .waterfall").first.is_visible()
+    page.close()
+
+
+def test_a_report_of_twenty_runs_is_at_most_two_and_a_half_megabytes(runs: Path) -> None:
+    for number in range(20):
+        store_run(runs, name="many", steps=2_000, layout="pw w w w", batch=10 * (number + 1))
+    written(runs, "many")
+    assert (runs.parent / "report.html").stat().st_size < 2_500_000
+
+
+def test_hostile_names_are_shown_as_text(browser: Any, runs: Path) -> None:
+    nasty = "</script><img src=x onerror=alert(1)>"
+    problems: list[str] = []
+    page = opened(
+        browser, written(runs, store_run(runs, data=nasty, incident=nasty, end=("failed", nasty)).id), problems
+    )
+    draw_all(page)
+    assert page.locator("img").count() == 0
+    assert nasty in page.locator("#main").inner_text()
+    assert problems == []
+    page.close()
+
+
+def test_the_sweep_of_the_fixtures_opens(browser: Any, runs: Path, sweep: list[RunPaths]) -> None:
+    problems: list[str] = []
+    page = opened(browser, written(runs, "sweep"), problems)
+    assert page.locator(".goals li").count() >= 3
+    assert problems == []
     page.close()

@@ -3,13 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-import plotly.graph_objects as go
 import pytest
 
-from paceline.report.build import build, build_charts
-from paceline.report.chart import Chart
+from paceline.page.blocks import Block
+from paceline.report.build import build
+from paceline.report.page import run_blocks
+from paceline.report.run_data import RunData
 from paceline.store.paths import RunPaths
-from report.stored import START_S, store_run
+from report.stored import START_S, result_of, store_run
 
 FREEZE, KILL = "freeze h2 for 1s at 1s", "kill w1 at step 400"
 
@@ -25,26 +26,24 @@ def disturbed(runs: Path) -> RunPaths:
     return store_run(runs, steps=400, events=events, fault=[FREEZE, KILL], end=("failed", "w1 was killed"))
 
 
-def charts(paths: RunPaths) -> dict[str, Chart]:
-    (run,) = build_charts(build("made", [paths]), [paths]).runs
-    return {chart.key: chart for chart in run.charts}
+def charts(paths: RunPaths) -> dict[str, Any]:
+    blocks: list[Block] = run_blocks(RunData(result_of(paths), paths))
+    return {getattr(block, "key", ""): block for block in blocks}
 
 
-def test_charts_over_time_mark_faults_with_a_band_or_a_line(disturbed: RunPaths) -> None:
+def test_charts_over_time_mark_faults_and_incidents(disturbed: RunPaths) -> None:
     drawn = charts(disturbed)
-    for key in ("throughput", "hosts", "shares", "timeline"):
-        layout = drawn[key].views[0].layout
-        kinds = {shape["type"]: shape for shape in layout["shapes"] if shape.get("layer") == "below"}
-        assert (kinds["rect"]["x0"], kinds["rect"]["x1"]) == pytest.approx((1.0, 2.0))
-        assert kinds["line"]["x0"] == kinds["line"]["x1"] == pytest.approx(2.5)
-        assert {FREEZE, KILL} <= {note["text"] for note in layout["annotations"]}
-        assert "Purple marks: injected faults." in drawn[key].caption
-        for view in drawn[key].views:
-            go.Figure(data=view.traces, layout=view.layout)
+    for key in ("throughput", "hosts", "shares", "timeline", "quality"):
+        freeze, kill, incident = drawn[key].marks
+        assert (freeze.kind, freeze.text) == ("fault", FREEZE)
+        assert (freeze.at, freeze.until) == pytest.approx((1.0, 2.0))
+        assert (kill.text, kill.until) == (KILL, None)
+        assert kill.at == pytest.approx(2.5)
+        assert (incident.kind, incident.text) == ("incident", "w1 on h2 was killed")
 
 
 def test_the_step_timeline_has_a_view_around_each_fault(disturbed: RunPaths) -> None:
-    views = {view.name: view.layout["xaxis"]["range"] for view in charts(disturbed)["timeline"].views}
+    views = {view.name: (view.start, view.end) for view in charts(disturbed)["timeline"].views}
     start, end = views[KILL]
     assert start < 2.5 < end
 
@@ -69,7 +68,7 @@ def test_a_fault_that_did_not_occur_is_in_the_table_but_not_marked(runs: Path) -
     paths = store_run(runs, fault=[KILL])
     (table,) = [table for table in build("made", [paths]).tables if table.name == "Injected faults"]
     assert [cell.text for cell in table.rows[0]][1:3] == [KILL, "did not occur"]
-    assert "shapes" not in charts(paths)["throughput"].views[0].layout
+    assert charts(paths)["throughput"].marks == []
 
 
 def test_a_run_without_faults_has_no_fault_table(runs: Path) -> None:

@@ -11,7 +11,6 @@ from paceline.store.run import StoredRun
 from report.stored import RECORDS_PER_STEP, store_run
 
 MOST_SECONDS = 20
-PLOTLY_BYTES = 5_500_000
 
 
 def timed_report(name: str, runs: list[RunPaths], out: Path) -> float:
@@ -30,7 +29,7 @@ def test_five_million_records(runs: Path, tmp_path: Path, strategy: str) -> None
     size = (tmp_path / "large.html").stat().st_size
     print(f"5 million records, {strategy}: {seconds:.1f} s, {size / 1e6:.1f} MB")
     assert seconds < MOST_SECONDS
-    assert size < PLOTLY_BYTES + 2_000_000
+    assert size < 1_000_000
 
 
 @pytest.mark.slow
@@ -48,4 +47,4 @@ def test_a_hundred_runs(runs: Path, tmp_path: Path) -> None:
     size = (tmp_path / "many.html").stat().st_size
     print(f"100 runs: {seconds:.1f} s, {size / 1e6:.1f} MB")
     assert seconds < MOST_SECONDS
-    assert size < PLOTLY_BYTES + 6_000_000
+    assert size < 2_500_000

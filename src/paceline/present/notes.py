@@ -1,6 +1,9 @@
 """What a reader must know before trusting the numbers of one run."""
 
+from pathlib import Path
+
 from paceline.present.thresholds import BACKGROUND_LOAD_CORES, SHORT_TRAINING_S
+from paceline.store.paths import RunPaths
 from paceline.store.result import Result
 
 
@@ -47,3 +50,10 @@ def highest_background_load(result: Result) -> tuple[float, str | None]:
         return result.other_cores_mean, None
     host = max(result.other_cores_by_host, key=lambda host: result.other_cores_by_host[host])
     return result.other_cores_by_host[host], host if len(result.other_cores_by_host) > 1 else None
+
+
+def logs_of(result: Result) -> str:
+    """Where to look for the cause of a failure: the logs of the tasks that incidents name, else all logs."""
+    paths = RunPaths(Path(result.dir))
+    tasks = dict.fromkeys(incident.task for incident in result.incidents if incident.task)
+    return ", ".join(str(paths.log(task)) for task in tasks) or str(paths.logs)

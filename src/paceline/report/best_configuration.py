@@ -21,9 +21,15 @@ class BestConfigurationRow(msgspec.Struct, frozen=True, kw_only=True):
     """`ps-async, 0.38 s, 1.4× faster than allreduce (95 % CI 1.2–1.6, n=5)`."""
     value: str
     """Of the winner: the median and the range over its repeats."""
+    value_with_unit: str
+    """The median of the winner, for a sentence."""
     second: str
     lead: str
     """How far the winner is ahead of the second, and whether that is significant."""
+    metric: str
+    """The key of the metric."""
+    significant: bool = False
+    """Whether chance does not explain the lead."""
 
     @property
     def cells(self) -> list[str]:
@@ -51,8 +57,11 @@ def _row(best: analysis.BestConfiguration, groups: Sequence[Group]) -> BestConfi
         winner=best.name,
         finding=best.finding + reach,
         value=best.metric.text(best.winner),
+        value_with_unit=best.metric.value_text(best.value.median),
         second=best.lead.base,
-        lead=best.lead.lead,
+        lead=best.lead.lead + reach,
+        metric=best.metric.key,
+        significant=best.is_significant,
     )
 
 
@@ -64,8 +73,10 @@ def _rows_of_one(name: str, group: Group) -> list[BestConfigurationRow]:
             winner=name,
             finding=metric.text(group),
             value=metric.text(group),
+            value_with_unit=metric.text(group) + metric.label.unit,
             second=MISSING,
             lead=MISSING,
+            metric=metric.key,
         )
         for metric in informative_metrics([group])
         if metric.values(group)

@@ -1,16 +1,12 @@
-"""Injected faults in a report: marks in the charts over time, and a table."""
+"""Injected faults and incidents in a report: marks in the charts over time, and a table."""
 
 from collections.abc import Mapping, Sequence
 
-from paceline.present.colours import FAULT_COLOUR
+from paceline.page.blocks import Mark
 from paceline.present.faults import FAULT_COLUMNS, fault_cells, fault_values, was_injected
-from paceline.report.chart import Layout, Trace
-from paceline.report.html import chart_text
 from paceline.report.table import Cell, DataTable, text_cell
 from paceline.store.result import FaultResult, Result
 
-_MOST_LABELS = 5
-"""Most faults whose text is shown in a chart; more would overlap."""
 _NOTE = (
     "at, until: training time at which the fault started and ended. The other times count from the start of the fault. "
     "detected: first incident about the task or host. restarted: all tasks lost by the fault run again. back at full "
@@ -18,18 +14,11 @@ _NOTE = (
 )
 
 
-def mark_faults(layout: Layout, result: Result) -> None:
-    """Add a line where each fault started and a band while it lasted, to a chart over training time."""
-    faults = [fault for fault in result.faults if was_injected(fault)]
-    if not faults:
-        return
-    layout["shapes"] = [*layout.get("shapes", []), *(_shape(fault, result.train_s) for fault in faults)]
-    layout["annotations"] = [*layout.get("annotations", []), *map(_annotation, faults[:_MOST_LABELS])]
-
-
-def faults_caption(result: Result) -> str:
-    """A sentence for the caption of a marked chart; empty if no fault was injected."""
-    return " Purple marks: injected faults." if any(map(was_injected, result.faults)) else ""
+def marks_of(result: Result, start_s: float) -> list[Mark]:
+    """The faults and incidents of a run, in order of training time, which is 0 at `start_s` of the run's clock."""
+    faults = [_fault(fault, result.train_s) for fault in result.faults if was_injected(fault)]
+    incidents = [Mark(kind="incident", at=round(one.t_s - start_s, 4), text=one.what) for one in result.incidents]
+    return sorted([*faults, *incidents], key=lambda mark: mark.at)
 
 
 def faults_table(results: Sequence[Result], labels: Mapping[str, str]) -> DataTable:
@@ -42,18 +31,11 @@ def faults_table(results: Sequence[Result], labels: Mapping[str, str]) -> DataTa
     return DataTable(name="Injected faults", note=_NOTE, columns=["run", "fault", *FAULT_COLUMNS], rows=rows)
 
 
-def _shape(fault: FaultResult, train_s: float) -> Trace:
-    base = {"xref": "x", "yref": "paper", "y0": 0, "y1": 1, "layer": "below"}
-    line = {"color": FAULT_COLOUR, "width": 2}
+def _fault(fault: FaultResult, train_s: float) -> Mark:
+    """A kill takes no time; another fault lasts until it was undone, or else until the end."""
+    at_s = fault.at_s or 0.0
     if fault.what.startswith("kill"):
-        return {**base, "type": "line", "x0": fault.at_s, "x1": fault.at_s, "line": line}
-    end = max(train_s, fault.at_s or 0.0) if fault.over_s is None else fault.over_s
-    band = {"fillcolor": FAULT_COLOUR, "opacity": 0.25, "line": {**line, "width": 1}}
-    return {**base, **band, "type": "rect", "x0": fault.at_s, "x1": end}
-
-
-def _annotation(fault: FaultResult) -> Trace:
-    return {
-        "x": fault.at_s, "xanchor": "left", "yref": "paper", "y": 1, "yanchor": "bottom", "showarrow": False,
-        "text": chart_text(fault.what), "font": {"color": FAULT_COLOUR, "size": 11},
-    }  # fmt: skip
+        return Mark(kind="fault", at=at_s, text=fault.what)
+    return Mark(
+        kind="fault", at=at_s, until=max(train_s, at_s) if fault.over_s is None else fault.over_s, text=fault.what
+    )

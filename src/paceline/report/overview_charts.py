@@ -1,91 +1,136 @@
-"""Charts of all configurations: metrics and phases of each, over the number of workers and over batch sizes."""
+"""Charts of all configurations: metrics with their bottlenecks, phases, trade-offs, workers and batch sizes."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from paceline.analyze.metrics import ACCURACY, EXAMPLES, LOSS, TO_TARGET, UPDATES, Metric
+from paceline.analyze.metrics import ACCURACY, EXAMPLES, LOSS, MEMORY, TO_TARGET, TRAIN, UPDATES, Metric
 from paceline.analyze.repeats import Group, Spread, group_names, name_without
-from paceline.present.colours import IDEAL_COLOUR, PHASE_COLOURS
+from paceline.page.blocks import (
+    Axis,
+    Bar,
+    Bars,
+    BarView,
+    Block,
+    Points,
+    PointSeries,
+    PointView,
+    ShareRow,
+    Shares,
+    ShareView,
+)
+from paceline.present.bottleneck import short_bottleneck
 from paceline.present.labels import PHASES_CAPTION
 from paceline.recording.layout import SHOWN_NAMES
-from paceline.report.chart import Chart, Layout, Trace, View, bars_height, line_colour, line_dash
-from paceline.report.html import chart_text
+from paceline.report.best_configuration import BestConfigurationRow
 from paceline.store.result import Result
 
-_METRICS = (TO_TARGET, EXAMPLES, UPDATES, ACCURACY, LOSS)
-"""In the order of their views; a chart opens with the first for which there are values."""
+_METRICS = (TO_TARGET, TRAIN, EXAMPLES, UPDATES, ACCURACY, LOSS, MEMORY)
+"""In the order of their views."""
 _MOST_BARS = 40
 """Most configurations in a bar chart."""
-_RANGE_CAPTION = "error bars: range over the repeats"
+_RANGE_CAPTION = "range over the repeats"
 
 
-def overview_charts(groups: Sequence[Group]) -> list[Chart]:
-    """None for a single configuration."""
-    usable = [group for group in groups if group.ok]
-    if len(usable) < 2:
-        return []
-    charts = [metrics_by_configuration(usable), phases(usable), scaling(usable), batches(usable)]
-    return [chart for chart in charts if chart]
-
-
-def metrics_by_configuration(groups: Sequence[Group]) -> Chart | None:
-    shown, names = groups[:_MOST_BARS], group_names(groups)
-    views = []
-    for metric in _METRICS:
-        points = [
-            (name, spread) for name, group in zip(names, shown, strict=False) if (spread := group.spread(metric.read))
-        ]
-        if points:
-            views.append(View(metric.title, [_bars(points, metric)], _horizontal(metric.title)))
-    limit = f" The chart shows {_MOST_BARS} of {len(groups)} configurations." if len(groups) > _MOST_BARS else ""
-    return Chart(
-        key="metrics-by-configuration", title="Metrics by configuration", views=views,
-        caption=f"Bars: median; {_RANGE_CAPTION}.{limit}",
-        height=bars_height(len(shown), 28),
+def metrics_by_configuration(groups: Sequence[Group], best: Sequence[BestConfigurationRow]) -> Bars | None:
+    """Each metric by configuration, sorted, with the winner marked; it opens with the first metric that has a goal."""
+    named = [(name, group) for name, group in zip(group_names(groups), groups, strict=True) if group.ok]
+    winners = {row.metric: row for row in best} if len(named) > 1 else {}
+    metrics = sorted(_METRICS, key=lambda metric: metric.key not in winners)
+    views = [view for metric in metrics if (view := _bar_view(metric, named, winners.get(metric.key)))]
+    limit = f" The chart shows {_MOST_BARS} of {len(named)} configurations." if len(named) > _MOST_BARS else ""
+    return Bars(
+        key="metrics",
+        title="Configurations, best first" if len(named) > 1 else "Measured",
+        caption=f"Bars: median; the line across a bar is the {_RANGE_CAPTION}.{limit}",
+        views=views,
+        note_title="bottleneck",
     ) if views else None  # fmt: skip
 
 
-def phases(groups: Sequence[Group]) -> Chart | None:
-    shown, names = groups[:_MOST_BARS], [chart_text(name) for name in group_names(groups)]
-    seconds = [_phase_seconds(group) for group in shown]
-    traces: list[Trace] = [
-        {
-            "type": "bar", "orientation": "h", "name": phase, "y": names[: len(shown)],
-            "x": [100 * spent.get(phase, 0.0) / (sum(spent.values()) or 1.0) for spent in seconds],
-            "marker": {"color": PHASE_COLOURS[phase]}, "hovertemplate": "%{x:.1f} %",
-        }
-        for phase in SHOWN_NAMES
-        if any(spent.get(phase) for spent in seconds)
-    ]  # fmt: skip
-    return Chart(
+def _bar_view(metric: Metric, named: Sequence[tuple[str, Group]], row: BestConfigurationRow | None) -> BarView | None:
+    rows = []
+    for name, group in named:
+        spread = group.spread(metric.read) if metric.values(group) else None
+        if spread:
+            value, low, high = map(metric.scaled, (spread.median, spread.lowest, spread.highest))
+            note = short_bottleneck([result.verdict for result in group.ok])
+            rows.append(
+                Bar(
+                    label=name,
+                    value=value,
+                    low=low,
+                    high=high,
+                    text=metric.text(group),
+                    best=row is not None and name == row.winner,
+                    badge="best" if row is not None and row.significant else "best median",
+                    note=note,
+                )
+            )
+    rows.sort(key=lambda row: row.value, reverse=metric.better == "more")
+    return BarView(name=metric.title, rows=rows[:_MOST_BARS], better=metric.better) if rows else None
+
+
+def phases(groups: Sequence[Group]) -> Shares | None:
+    named = [(name, group) for name, group in zip(group_names(groups), groups, strict=True) if group.ok][:_MOST_BARS]
+    rows = [ShareRow(label=name, parts=parts) for name, group in named if (parts := _phase_seconds(group))]
+    return Shares(
         key="phases-by-configuration",
         title="Worker time by phase and configuration",
         caption=PHASES_CAPTION,
-        views=[View("", traces, _horizontal("share of the workers' time (%)") | {"barmode": "stack"})],
-        height=bars_height(len(shown), 28),
-    ) if traces else None  # fmt: skip
+        views=[ShareView(name="share", unit="%", rows=rows)],
+    ) if rows else None  # fmt: skip
 
 
-def scaling(groups: Sequence[Group]) -> Chart | None:
+def trade_offs(groups: Sequence[Group], best: Sequence[BestConfigurationRow]) -> list[Block]:
+    """Time against memory and accuracy against time: a configuration further to the left and up is better in both."""
+    named = [(name, group) for name, group in zip(group_names(groups), groups, strict=True) if group.ok]
+    time = TO_TARGET if sum(bool(TO_TARGET.values(group)) for _, group in named) > 1 else TRAIN
+    winner = next((row.winner for row in best if row.metric == time.key), None)
+    pairs = (
+        ("time-memory", "Time against memory", MEMORY, "Left is faster, down needs less memory."),
+        ("accuracy-time", "Accuracy against time", ACCURACY, "Left is faster, up is more accurate."),
+    )  # fmt: skip
+    charts: list[Block] = []
+    for key, title, metric, caption in pairs:
+        series = [
+            PointSeries(
+                name=name,
+                points=[(time.scaled(x.median), *_scaled(metric, y))],
+                joined=False,
+                best=name == winner,
+            )
+            for name, group in named
+            if time.values(group)
+            and (x := group.spread(time.read))
+            and metric.values(group)
+            and (y := group.spread(metric.read))
+        ]
+        if len(series) > 1:
+            view = PointView(name="", x=Axis(title=time.title, zero=True), y=Axis(title=metric.title), series=series)
+            charts.append(Points(key=key, title=title, caption=f"{caption} Lines: {_RANGE_CAPTION}.", views=[view]))
+    return charts
+
+
+def scaling(groups: Sequence[Group]) -> Points | None:
     """Throughput over the number of workers, with a line for each set of otherwise equal configurations."""
-    lines = _lines(groups, "layout", lambda result: len(result.workers))
-    if not lines:
-        return None
-    metric = EXAMPLES if any(group.first.batch for group in groups) else UPDATES
+    usable = [group for group in groups if group.ok]
+    lines = _lines(usable, "layout", lambda result: len(result.workers))
+    metric = EXAMPLES if any(group.first.batch for group in usable) else UPDATES
     absolute, relative = [], []
-    for number, (name, line) in enumerate(lines.items()):
+    for name, line in lines.items():
         points = _best_of_each(line, metric)
-        if len(points) < 2:
-            continue
-        absolute.append(_line(points, metric, number) | {"name": chart_text(name)})
-        relative.append(_line(_speedup(points), metric, number) | {"name": chart_text(name)})
+        if len(points) > 1:
+            absolute.append(PointSeries(name=name, points=[(x, *_scaled(metric, spread)) for x, spread in points]))
+            relative.append(PointSeries(name=name, points=_speedup(points)))
     if not absolute:
         return None
-    fewest, most = min(trace["x"][0] for trace in relative), max(trace["x"][-1] for trace in relative)
-    ideal: Trace = {"type": "scatter", "mode": "lines", "name": "ideal", "x": [fewest, most], "y": [1, most / fewest]}
-    ideal |= {"line": {"color": IDEAL_COLOUR, "dash": "dot"}, "hoverinfo": "skip"}
-    x_options = {"dtick": 1} if most <= 16 else {}
-    return Chart(
+    counts = sorted({point[0] for series in absolute for point in series.points})
+    x = Axis(title="workers", ticks=counts if len(counts) <= 16 else [])
+    ideal = PointSeries(
+        name="ideal",
+        points=[(counts[0], 1, None, None), (counts[-1], counts[-1] / counts[0], None, None)],
+        ideal=True,
+    )
+    return Points(
         key="scaling",
         title="Scaling with the number of workers",
         caption=(
@@ -93,33 +138,30 @@ def scaling(groups: Sequence[Group]) -> Chart | None:
             "If several layouts have the same number of workers, the line shows the fastest."
         ),
         views=[
-            View(metric.title, absolute, _vertical("workers", metric.title, True, x_options)),
-            View("speed-up", [*relative, ideal], _vertical("workers", "speed-up", True, x_options)),
+            PointView(name=metric.title, x=x, y=Axis(title=metric.title, zero=True), series=absolute),
+            PointView(name="speed-up", x=x, y=Axis(title="speed-up (×)", zero=True), series=[*relative, ideal]),
         ],
     )
 
 
-def batches(groups: Sequence[Group]) -> Chart | None:
+def batches(groups: Sequence[Group]) -> Points | None:
     """Metrics over the batch size, with a line for each set of otherwise equal configurations."""
-    lines = _lines(groups, "batch", lambda result: result.batch)
+    usable = [group for group in groups if group.ok]
+    lines = _lines(usable, "batch", lambda result: result.batch)
     views = []
-    for metric in _METRICS:
-        traces = []
-        for number, (name, line) in enumerate(lines.items()):
-            points = _best_of_each(line, metric)
-            if len(points) > 1:
-                traces.append(_line(points, metric, number) | {"name": chart_text(name)})
-        if traces:
-            sizes = sorted({group.first.batch for group in groups})
-            x_options = {"type": "log", "tickvals": sizes}
-            layout = _vertical("batch (examples per worker and step)", metric.title, _starts_at_zero(metric), x_options)
-            views.append(View(metric.title, traces, layout))
-    return Chart(
-        key="batches",
-        title="Metrics by batch size",
-        caption=f"Points: median; {_RANGE_CAPTION}.",
-        views=views,
-    ) if views else None  # fmt: skip
+    for metric in (TO_TARGET, EXAMPLES, UPDATES, ACCURACY, LOSS):
+        series = [
+            PointSeries(name=name, points=[(x, *_scaled(metric, spread)) for x, spread in points])
+            for name, line in lines.items()
+            if len(points := _best_of_each(line, metric)) > 1
+        ]
+        if series:
+            sizes = sorted({group.first.batch for group in usable})
+            x = Axis(title="batch (examples per worker and step)", log=min(sizes) > 0, ticks=sizes)
+            y = Axis(title=metric.title, zero=_starts_at_zero(metric))
+            views.append(PointView(name=metric.title, x=x, y=y, series=series))
+    caption = f"Points: median; lines: {_RANGE_CAPTION}."
+    return Points(key="batches", title="Metrics by batch size", caption=caption, views=views) if views else None
 
 
 def _lines(
@@ -130,7 +172,8 @@ def _lines(
         return {}
     lines: dict[str, list[tuple[int, Group]]] = {}
     for group in groups:
-        lines.setdefault(name_without(group, groups, setting), []).append((position(group.first), group))
+        name = name_without(group, groups, setting) or "all configurations"
+        lines.setdefault(name, []).append((position(group.first), group))
     return {name: sorted(line, key=lambda point: point[0]) for name, line in lines.items()}
 
 
@@ -139,70 +182,29 @@ def _best_of_each(line: Sequence[tuple[int, Group]], metric: Metric) -> list[tup
     sign = 1 if metric.better == "more" else -1
     best: dict[int, Spread] = {}
     for position, group in line:
-        spread = group.spread(metric.read)
+        spread = group.spread(metric.read) if metric.values(group) else None
         if spread and (position not in best or sign * spread.median > sign * best[position].median):
             best[position] = spread
     return sorted(best.items())
 
 
-def _speedup(points: Sequence[tuple[int, Spread]]) -> list[tuple[int, Spread]]:
+def _scaled(metric: Metric, spread: Spread) -> tuple[float, float, float]:
+    return metric.scaled(spread.median), metric.scaled(spread.lowest), metric.scaled(spread.highest)
+
+
+def _speedup(points: Sequence[tuple[int, Spread]]) -> list[tuple[float, float, float | None, float | None]]:
     base = points[0][1].median or 1.0
-    return [(x, Spread(s.median / base, s.lowest / base, s.highest / base)) for x, s in points]
-
-
-def _line(points: Sequence[tuple[int, Spread]], metric: Metric, number: int) -> Trace:
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "x": [position for position, _ in points],
-        "y": [spread.median * metric.label.scale for _, spread in points],
-        "error_y": _error_bars(points, metric),
-        "line": {"color": line_colour(number), "dash": line_dash(number)},
-        "hovertemplate": "%{y:.4s}",
-    }
-
-
-def _error_bars(points: Sequence[tuple[Any, Spread]], metric: Metric) -> dict[str, Any]:
-    up = [(spread.highest - spread.median) * metric.label.scale for _, spread in points]
-    down = [(spread.median - spread.lowest) * metric.label.scale for _, spread in points]
-    return {
-        "type": "data", "symmetric": False, "array": up, "arrayminus": down,
-        "visible": any(up + down), "thickness": 1.2,
-    }  # fmt: skip
-
-
-def _bars(points: Sequence[tuple[str, Spread]], metric: Metric) -> Trace:
-    """Horizontal, so that long names can be read."""
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "x": [spread.median * metric.label.scale for _, spread in points],
-        "y": [chart_text(name) for name, _ in points],
-        "error_x": _error_bars(points, metric),
-        "marker": {"color": line_colour(0)},
-        "hovertemplate": "%{y}: %{x:.4s}<extra></extra>",
-    }
+    return [(x, spread.median / base, spread.lowest / base, spread.highest / base) for x, spread in points]
 
 
 def _phase_seconds(group: Group) -> dict[str, float]:
+    """Seconds of all workers in each phase, over all repeats."""
     spent: dict[str, float] = {}
-    for result in group.ok:
-        for worker in result.workers:
-            for phase, seconds in worker.phases.items():
-                spent[phase] = spent.get(phase, 0.0) + seconds
+    for name in SHOWN_NAMES:
+        seconds = sum(worker.phases.get(name, 0.0) for result in group.ok for worker in result.workers)
+        if seconds:
+            spent[name] = round(seconds, 6)
     return spent
-
-
-def _vertical(x_title: str, y_title: str, from_zero: bool, x_options: dict[str, Any]) -> Layout:
-    y_axis = {"title": {"text": y_title}, "rangemode": "tozero" if from_zero else "normal"}
-    return {"xaxis": {"title": {"text": x_title}, **x_options}, "yaxis": y_axis}
-
-
-def _horizontal(x_title: str) -> Layout:
-    return {
-        "xaxis": {"title": {"text": x_title}, "rangemode": "tozero"},
-        "yaxis": {"type": "category", "autorange": "reversed", "automargin": True},
-    }
 
 
 def _starts_at_zero(metric: Metric) -> bool:

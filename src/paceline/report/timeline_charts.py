@@ -3,46 +3,46 @@
 import polars as pl
 
 from paceline.analyze.timeline import Window, phase_shares, windows
-from paceline.present.colours import PHASE_COLOURS
+from paceline.page.blocks import Line, Lines, LineView, Panel, Timeline, TimelineView, compact
 from paceline.recording.layout import TIMED_NAMES
-from paceline.report.chart import Chart, Layout, Trace, View, axis_suffix, encoded, stacked_axes
-from paceline.report.fault_marks import faults_caption, mark_faults
-from paceline.report.html import chart_text
+from paceline.report.curve_charts import OVER_TIME
+from paceline.report.fault_marks import marks_of
 from paceline.report.run_data import RunData
 
-_BARS_PER_VIEW = 1_200
-"""Bars for which the length of a window is chosen."""
-_MOST_BARS = 2_500
-"""Bars beyond which a window is cut off, so that the page stays fast."""
-_SHARE_BINS = 100
+_SPANS_PER_VIEW = 600
+"""Spans for which the length of a window is chosen."""
+_MOST_SPANS = 1_500
+"""Spans beyond which a window is cut off, so that the page stays small."""
+_SHARE_BINS = 80
 _MOST_TASKS = 8
 """Most tasks in the chart over the whole run."""
 _MOST_FAULTS = 4
 """Most faults that have a window."""
-_KINDS = TIMED_NAMES
 
 
-def timeline(run: RunData) -> Chart | None:
+def timeline(run: RunData) -> Timeline | None:
     """Step by step; for a long run only in some windows, since all steps would make the page too large."""
     spans = run.spans
     if not len(spans):
         return None
     tasks = _in_order(run, spans["task"])
-    views = [_view(run, spans, window, tasks) for window in _windows(run, spans)]
-    return Chart(
+    hosts = {task: host.host for host in run.result.hosts for task in host.tasks}
+    views = [view for window in _windows(run, spans) if (view := _view(run, spans, window, tasks)).spans]
+    return Timeline(
         key="timeline",
-        title="Step timeline",
+        title="Timeline of single steps",
         caption=(
             "Each bar is a phase of a step; all tasks have the same time axis. Drag to zoom in to single steps, "
-            "double-click to zoom out. No phase was recorded in the gaps."
-            f"{_fused_caption(spans)}{faults_caption(run.result)}"
+            f"double-click to zoom out. No phase was recorded in the gaps.{_fused_caption(spans)}"
         ),
-        views=[view for view in views if view.traces],
-        height=130 + 44 * max(2, len(tasks)),
-    )
+        rows=[f"{task} on {hosts[task]}" if task in hosts else task for task in tasks],
+        phases=TIMED_NAMES,
+        views=views,
+        marks=marks_of(run.result, run.start_s),
+    ) if views else None  # fmt: skip
 
 
-def shares_over_time(run: RunData) -> Chart | None:
+def shares_over_time(run: RunData) -> Lines | None:
     """Share of each phase in the time of each task, in equal time intervals of the whole run."""
     spans = run.spans
     steps = spans.group_by("task").agg(pl.col("step").n_unique()).get_column("step")
@@ -53,34 +53,45 @@ def shares_over_time(run: RunData) -> Chart | None:
         return None
     shares = phase_shares(spans, bins=bins)
     tasks = _in_order(run, shares["task"])
-    traces: list[Trace] = []
-    for row, task in enumerate(tasks[:_MOST_TASKS]):
-        in_legend = {trace["name"] for trace in traces}
-        traces += _areas(run, shares.filter(pl.col("task") == task), row, in_legend)
-    layout = stacked_axes([f"{chart_text(task)} (%)" for task in tasks[:_MOST_TASKS]], "training time (s)")
-    for row in range(len(tasks[:_MOST_TASKS])):
-        layout[f"yaxis{axis_suffix(row)}"] |= {"range": [0, 100], "tickvals": [0, 50, 100]}
-    mark_faults(layout, run.result)
-    limit = f" The chart shows {_MOST_TASKS} of {len(tasks)} tasks." if len(tasks) > _MOST_TASKS else ""
-    return Chart(
+    views = [
+        LineView(
+            name=task,
+            x_title=OVER_TIME,
+            panels=[Panel(title="share (%)", lines=_share_lines(run, shares, task), zero=True)],
+        )
+        for task in tasks[:_MOST_TASKS]
+    ]
+    limit = f" {_MOST_TASKS} of {len(tasks)} tasks can be selected." if len(tasks) > _MOST_TASKS else ""
+    return Lines(
         key="shares",
         title="Phases over time",
-        caption=(
-            f"Share of each phase in the time of a task, in {bins} equal time intervals."
-            f"{_fused_caption(spans)}{limit}{faults_caption(run.result)}"
-        ),
-        views=[View("", traces, layout)],
-        height=130 + 110 * len(tasks[:_MOST_TASKS]),
+        caption=f"Share of each phase in the time of a task, in {bins} equal time intervals."
+        f"{_fused_caption(spans)}{limit}",
+        views=views,
+        marks=marks_of(run.result, run.start_s),
     )
 
 
+def _share_lines(run: RunData, shares: pl.DataFrame, task: str) -> list[Line]:
+    own = shares.filter(pl.col("task") == task)
+    times = own.select(pl.col("t_s").unique()).sort("t_s")
+    xs = [x or 0.0 for x in compact(times["t_s"].to_numpy() - run.start_s)]
+    lines = []
+    for number, kind in enumerate(TIMED_NAMES):
+        phase = times.join(own.filter(pl.col("kind") == kind), on="t_s", how="left").sort("t_s")
+        if phase["share"].is_not_null().any():
+            values = compact(phase["share"].fill_null(0).to_numpy() * 100, 3)
+            lines.append(Line(name=kind, x=xs, y=values, colour=number, dashed=number >= 8))
+    return lines
+
+
 def _windows(run: RunData, spans: pl.DataFrame) -> list[Window]:
-    if len(spans) <= _BARS_PER_VIEW:
+    if len(spans) <= _SPANS_PER_VIEW:
         end = float((spans["t_s"] + spans["duration_s"]).max())  # type: ignore[arg-type]
         return [Window("whole run", float(spans["t_s"].min()), end)]  # type: ignore[arg-type]
     steps = max(1, len(run.steps.filter(pl.col("kind") == "step")))
-    bars_per_step = len(spans) / steps * spans["task"].n_unique()
-    steps_each = max(3, min(30, int(_BARS_PER_VIEW / bars_per_step)))
+    spans_per_step = len(spans) / steps * spans["task"].n_unique()
+    steps_each = max(3, min(30, int(_SPANS_PER_VIEW / spans_per_step)))
     return [*windows(run.steps, steps_each=steps_each), *_around_faults(run, steps_each)]
 
 
@@ -91,67 +102,17 @@ def _around_faults(run: RunData, steps_each: int) -> list[Window]:
     return [Window(what, at_s - half_s, at_s + half_s) for what, at_s in faults[:_MOST_FAULTS]]
 
 
-def _view(run: RunData, spans: pl.DataFrame, window: Window, tasks: list[str]) -> View:
+def _view(run: RunData, spans: pl.DataFrame, window: Window, tasks: list[str]) -> TimelineView:
     inside = (pl.col("t_s") < window.end_s) & (pl.col("t_s") + pl.col("duration_s") > window.start_s)
-    rows = spans.filter(inside).sort("t_s").head(_MOST_BARS)
-    traces = [_bars(run, spans_, kind) for kind in _KINDS if len(spans_ := rows.filter(pl.col("kind") == kind))]
-    layout: Layout = {
-        "barmode": "overlay",
-        "bargap": 0.25,
-        "hovermode": "closest",
-        "xaxis": {
-            "title": {"text": "training time (s)"},
-            "range": [window.start_s - run.start_s, window.end_s - run.start_s],
-        },
-        "yaxis": {
-            "type": "category",
-            "categoryorder": "array",
-            "categoryarray": [chart_text(task) for task in tasks],
-            "autorange": "reversed",
-            "fixedrange": True,
-        },
-    }
-    mark_faults(layout, run.result)
-    return View(window.name, traces, layout)
-
-
-def _bars(run: RunData, rows: pl.DataFrame, kind: str) -> Trace:
-    return {
-        "type": "bar",
-        "orientation": "h",
-        "name": kind,
-        "y": [chart_text(task) for task in rows["task"].to_list()],
-        "base": encoded(rows["t_s"].to_numpy() - run.start_s),
-        "x": encoded(rows["duration_s"].to_numpy()),
-        "customdata": rows["step"].to_list(),
-        "marker": {"color": PHASE_COLOURS[kind], "line": {"width": 0}},
-        "hovertemplate": f"%{{y}}, step %{{customdata:,}}: {kind} %{{x:.4s}}s<extra></extra>",
-    }
-
-
-def _areas(run: RunData, shares: pl.DataFrame, row: int, in_legend: set[str]) -> list[Trace]:
-    times = shares.select(pl.col("t_s").unique()).sort("t_s")
-    traces: list[Trace] = []
-    for kind in _KINDS:
-        phase = times.join(shares.filter(pl.col("kind") == kind), on="t_s", how="left").sort("t_s")
-        if phase["share"].is_not_null().any():
-            traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines",
-                    "name": kind,
-                    "legendgroup": kind,
-                    "showlegend": kind not in in_legend,
-                    "stackgroup": f"task{row}",
-                    "x": encoded(times["t_s"].to_numpy() - run.start_s),
-                    "y": encoded(phase["share"].fill_null(0).to_numpy() * 100, "f4"),
-                    "yaxis": f"y{axis_suffix(row)}",
-                    "line": {"width": 0.5, "color": PHASE_COLOURS[kind]},
-                    "fillcolor": PHASE_COLOURS[kind],
-                    "hovertemplate": "%{y:.0f} %",
-                }
-            )
-    return traces
+    rows = spans.filter(inside).sort("t_s").head(_MOST_SPANS)
+    numbers: list[int] = []
+    for task, kind, step, t_s, duration_s in rows.select("task", "kind", "step", "t_s", "duration_s").iter_rows():
+        start_us, length_us = round((t_s - window.start_s) * 1e6), max(1, round(duration_s * 1e6))
+        numbers += (tasks.index(task), TIMED_NAMES.index(kind), start_us, length_us, int(step))
+    start = round(window.start_s - run.start_s, 6)
+    return TimelineView(
+        name=window.name, start=start, end=round(max(window.end_s - run.start_s, start + 1e-6), 6), spans=numbers
+    )
 
 
 def _fused_caption(spans: pl.DataFrame) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from paceline.errors import SpecError, StoreError, unknown
-from paceline.report.build import Advance, OnMessage, build, build_charts, ignore_message
+from paceline.report.build import Advance, OnMessage, build, ignore_message
 from paceline.report.export import as_csv, as_json, as_markdown
 from paceline.store.paths import RunPaths, write_whole
 
@@ -32,9 +32,9 @@ def write_report(
     report = build(title, runs, advance, by_sweep=by_sweep, on_message=on_message)
     for kind, target in targets.items():
         if kind == "html":
-            from paceline.report.page import page
+            from paceline.report.page import report_html, report_page
 
-            text = page(report, build_charts(report, runs, advance, on_message))
+            text = report_html(report_page(report, runs, advance, on_message))
         elif kind == "md":
             text = as_markdown(report)
         else:

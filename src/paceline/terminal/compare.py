@@ -21,13 +21,13 @@ from paceline.analyze.metrics import (
     informative_metrics,
 )
 from paceline.analyze.repeats import Group, setting, varied
+from paceline.analyze.shared_conditions import conditions
 from paceline.analyze.sync_async import steps_per_worker
 from paceline.present import numbers
 from paceline.present.bottleneck import short_bottleneck
 from paceline.present.labels import TIME_BY_PHASE, setting_label
 from paceline.store.result import HostResult
 from paceline.terminal.conclusions import conclusions
-from paceline.terminal.conditions import conditions
 from paceline.terminal.fitting_table import FittingTable
 
 

@@ -7,6 +7,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from paceline.analyze.baseline import Pair
+from paceline.analyze.caveats import caveats
 from paceline.analyze.comparison import Comparison
 from paceline.analyze.difference import Difference, interval_text
 from paceline.analyze.metrics import ACCURACY, EXAMPLES, STALENESS, TO_TARGET, UPDATES, informative_metrics
@@ -14,7 +15,6 @@ from paceline.analyze.repeats import different_updates
 from paceline.analyze.scaling import Scaling
 from paceline.analyze.sync_async import COSTS, strategy_families
 from paceline.present.numbers import MISSING, percent
-from paceline.terminal.caveats import caveats
 from paceline.terminal.fitting_table import FittingTable, Lines
 
 _FEW_GROUPS = 3

@@ -18,12 +18,12 @@ from paceline.present.bottleneck import (
 )
 from paceline.present.labels import TIME_BY_PHASE
 from paceline.present.links import LEGEND, link_table
-from paceline.present.notes import run_notes
+from paceline.present.notes import logs_of, run_notes
 from paceline.spec.experiment import DEFAULTS
 from paceline.store.result import Result, WorkerResult
 from paceline.terminal.fault_table import faults_table
 from paceline.terminal.fitting_table import FittingTable, UnwrappedLine
-from paceline.terminal.tables import logs_of, status
+from paceline.terminal.tables import status
 
 _SHOWN_ELSEWHERE = ("record", "sample_hz", "fault")
 """Settings that are not listed: those of the measurement itself, and faults, which have a table."""

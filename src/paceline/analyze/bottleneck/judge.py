@@ -15,7 +15,7 @@ MIN_SHARE = 0.25
 """A cause with a smaller share of the time is not named as the bottleneck."""
 MIN_MARGIN = 0.03
 """If the shares of two causes differ by less than this, neither is named: repeats of a run vary as much."""
-_MANY_STEPS, _SOME_STEPS = 100, 20
+MANY_STEPS, SOME_STEPS = 100, 20
 """Steps of every worker that are needed for high and for medium confidence."""
 
 
@@ -68,8 +68,8 @@ def _confidence(facts: Facts, first: Suspect, second: Suspect | None) -> Literal
     if facts.seconds < SHORT_TRAINING_S:
         return "low"
     margin, steps = first.share - (second.share if second else 0.0), facts.steps
-    if steps >= _MANY_STEPS and facts.coverage >= 0.9 and margin >= 0.15 and first.share >= 2 * MIN_SHARE:
+    if steps >= MANY_STEPS and facts.coverage >= 0.9 and margin >= 0.15 and first.share >= 2 * MIN_SHARE:
         return "high"
-    if steps >= _SOME_STEPS and facts.coverage >= 0.7 and margin >= 0.05:
+    if steps >= SOME_STEPS and facts.coverage >= 0.7 and margin >= 0.05:
         return "medium"
     return "low"

@@ -6,10 +6,9 @@ from paceline.analyze.comparison import Comparison
 from paceline.analyze.metrics import TO_TARGET
 from paceline.analyze.repeats import Group, setting
 from paceline.analyze.sync_async import dominant_worker, injected_faults
-from paceline.present.notes import highest_background_load
+from paceline.present.notes import highest_background_load, logs_of
 from paceline.present.numbers import percent
 from paceline.present.thresholds import BACKGROUND_LOAD_CORES, ENOUGH_REPEATS
-from paceline.terminal.tables import logs_of
 
 
 def caveats(comparison: Comparison) -> list[str]:
