@@ -182,6 +182,9 @@ class CountingHost:
         self.run_wait_reads += 1
         return float(self.run_wait_reads)
 
+    def quota_periods(self) -> None:
+        """Always None: there is no CPU limit."""
+
     def children(self) -> list[int]:
         return []
 

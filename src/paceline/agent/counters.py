@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
+from paceline.agent.cpu_quota import QuotaPeriods
 from paceline.messages import LinkCount
 
 T = TypeVar("T")
@@ -35,6 +36,10 @@ class ProcessCounters(Protocol):
 
     def run_wait_s(self) -> float | None:
         """Seconds its threads were runnable but waited for a core; None if the system does not count it. Slow."""
+        ...
+
+    def quota_periods(self) -> QuotaPeriods | None:
+        """Periods of the CPU limit that it shares with the other tasks of the host; None without such a limit."""
         ...
 
     def children(self) -> list[int]:

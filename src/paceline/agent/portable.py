@@ -55,6 +55,9 @@ class PortableProcess:
     def run_wait_s(self) -> None:
         """Always None: only Linux counts it."""
 
+    def quota_periods(self) -> None:
+        """Always None: only Linux has cgroups."""
+
     def children(self) -> list[int]:
         try:
             return [child.pid for child in self._process.children(recursive=True)]

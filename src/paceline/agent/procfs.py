@@ -4,6 +4,7 @@ import os
 from functools import partial
 
 from paceline.agent.counters import Deferred, LinkCounts, MachineState, ProcessCount
+from paceline.agent.cpu_quota import CpuQuota, QuotaPeriods
 from paceline.agent.runwait import RunWait
 from paceline.agent.threads import FileBudget, ThreadFiles, try_open
 from paceline.messages import LinkCount
@@ -55,6 +56,7 @@ class ProcfsProcess:
         self._io = try_open(f"/proc/{pid}/io")
         self._threads = ThreadFiles(pid, budget)
         self._run_wait = RunWait(self._threads)
+        self._quota: CpuQuota | None = None
 
     def read(self) -> Deferred[ProcessCount] | None:
         try:
@@ -65,6 +67,15 @@ class ProcfsProcess:
 
     def run_wait_s(self) -> float | None:
         return self._run_wait.read()
+
+    def quota_periods(self) -> QuotaPeriods | None:
+        periods = self._quota.read() if self._quota else None
+        # A task may join the cgroup with its limit only after it was started.
+        if periods is None or not periods.all:
+            self._close_quota()
+            self._quota = CpuQuota.of_process(self.pid)
+            periods = self._quota.read() if self._quota else None
+        return periods
 
     def children(self) -> list[int]:
         descendants = _direct_children(self._threads)
@@ -79,6 +90,12 @@ class ProcfsProcess:
             if file is not None:
                 os.close(file)
         self._threads.close()
+        self._close_quota()
+
+    def _close_quota(self) -> None:
+        if self._quota:
+            self._quota.close()
+            self._quota = None
 
 
 def _open(path: str) -> int:

@@ -9,6 +9,7 @@ import time
 from typing import NamedTuple
 
 from paceline.agent.counters import Deferred, HostCounters, LinkCounts, MachineState, ProcessCount, ProcessCounters
+from paceline.agent.cpu_quota import QuotaPeriods
 from paceline.messages import HostSample, TaskSample
 
 CHILDREN_EVERY_NS = 2_000_000_000
@@ -30,6 +31,7 @@ class Sampler:
         self._removed = _ZERO
         """The sum of what removed tasks had used."""
         self._machine, self._machine_due_ns = MachineState(None, None), 0
+        self._quota: QuotaPeriods | None = None
         self._readings: list[_HostReading] = []
         self._samples: list[HostSample] = []
         self._lock = threading.Lock()
@@ -60,8 +62,11 @@ class Sampler:
             tasks = {name: task.read(self._counters, t_ns) for name, task in self._tasks.items()}
             if t_ns >= self._machine_due_ns:
                 self._machine, self._machine_due_ns = self._counters.machine(), t_ns + MACHINE_EVERY_NS
+                self._quota = next((periods for task in self._tasks.values() if (periods := task.quota())), self._quota)
             counters = self._counters
-            self._readings.append(_HostReading(t_ns, tasks, counters.links(), counters.cores_busy_s(), self._machine))
+            self._readings.append(
+                _HostReading(t_ns, tasks, counters.links(), counters.cores_busy_s(), self._machine, self._quota)
+            )
 
     def take_samples(self) -> list[HostSample]:
         """One sample for each `read_counters` since the last call."""
@@ -92,6 +97,8 @@ class Sampler:
             ],
             load_average=reading.machine.load_average,
             memory_free_bytes=reading.machine.memory_free_bytes,
+            quota_periods=reading.quota.all if reading.quota else None,
+            quota_throttled=reading.quota.throttled if reading.quota else None,
         )
 
     def _remove(self, name: str) -> None:
@@ -120,6 +127,8 @@ class _HostReading(NamedTuple):
     cores_busy_s: Deferred[list[float]]
     machine: MachineState
     """As of at most `MACHINE_EVERY_NS` before."""
+    quota: QuotaPeriods | None
+    """As old as `machine`."""
 
 
 class _Task:
@@ -161,6 +170,9 @@ class _Task:
         known_s = [wait_s for wait_s in waits_s if wait_s is not None]
         if known_s:
             self._run_wait_s = sum(known_s) + self._ended_children_run_wait_s
+
+    def quota(self) -> QuotaPeriods | None:
+        return self._process.quota_periods()
 
     def close(self) -> None:
         for process in (self._process, *self._children.values()):

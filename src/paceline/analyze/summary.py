@@ -11,11 +11,12 @@ import polars as pl
 
 from paceline.analyze.bottleneck.collect_facts import collect_facts
 from paceline.analyze.bottleneck.judge import judge
+from paceline.analyze.bottleneck.over_time import judge_over_time
 from paceline.analyze.bottleneck.remedies import configuration_of
-from paceline.analyze.clocks import clock_uncertainty
-from paceline.analyze.hosts import background_cores, host_results
+from paceline.analyze.hosts import background_cores
 from paceline.analyze.machines import Machines, machines_of
 from paceline.analyze.recovery import recoveries
+from paceline.analyze.run_hosts import hosts_between
 from paceline.analyze.training import Training, first_step_s, steps_before, total_s, updates_of
 from paceline.analyze.workers import StepSums, run_exchanged, worker_results
 from paceline.plan.roles import CHIEF
@@ -26,7 +27,6 @@ from paceline.store.events import (
     FinishedEvent,
     IncidentEvent,
     JoinedEvent,
-    LinkEvent,
     LinksEvent,
 )
 from paceline.store.header import RunHeader, spec_fields
@@ -34,7 +34,6 @@ from paceline.store.result import (
     Final,
     HostResult,
     Incident,
-    Link,
     PairLink,
     Reached,
     Result,
@@ -44,16 +43,6 @@ from paceline.store.result import (
 from paceline.store.run import StoredRun
 from paceline.workloads.user_workload import is_user_workload
 
-_SCOPE = {
-    "cpu": "the host's tasks",
-    "busiest_core": "the cores of the host's machine",
-    "memory": "the host's tasks",
-    "network": "the host's own interfaces",
-    "disk": "the host's tasks",
-}
-"""What the figures of a host cover if it is a machine of its own."""
-_SHARED_CORES = {"busiest_core": "the machine's cores, shared by all hosts"}
-_SHARED_NETWORK = {"network": "the machine's, shared by all hosts"}
 # `examples` of a result counts the examples trained on; the setting of that name limits the examples of the data set.
 # `lr` of a result is the learning rate of an update; the setting of that name is None for that of the workload.
 _SHOWN_ELSEWHERE = {*Result.__struct_fields__, "hosts"} - {"transport", "examples", "lr"}
@@ -66,7 +55,7 @@ def summarize(run: StoredRun) -> Result:
     training = Training(run)
     sums = StepSums(run)
     workers = worker_results(run, sums, training.outcomes)
-    hosts = _hosts(run, training)
+    hosts = hosts_between(run, training.start_s, training.end_s)
     machines = machines_of(run)
     background = _background_cores(run, training, machines)
     return Result(
@@ -199,44 +188,6 @@ def _status(run: StoredRun) -> tuple[Any, str | None]:
     return "aborted", "the controller was killed"
 
 
-def _hosts(run: StoredRun, training: Training) -> list[HostResult]:
-    tasks: dict[str, list[str]] = {}
-    for place in run.header.places:
-        tasks.setdefault(place.host, []).append(place.task)
-    cores = _SHARED_CORES if run.header.host_kind.shares_one_machine else {}
-    scopes = {
-        event.host: _SCOPE | cores | (_SHARED_NETWORK if event.network == "machine" else {})
-        for event in run.all(JoinedEvent)
-    }
-    # The limits are listed in the order of the layout; the places begin with the servers.
-    hosts = sorted(tasks, key=[*run.header.limits, *tasks].index)
-    results = host_results(
-        run.samples,
-        start_s=training.start_s,
-        end_s=training.end_s,
-        tasks={host: tasks[host] for host in hosts},
-        scopes=scopes,
-    )
-    uncertainty = clock_uncertainty(run)
-    for result in results:
-        result.link = _link(run, result.host)
-        result.clock_uncertainty_us = round(uncertainty.get(result.host, 0.0) * 1e6, 1)
-    return results
-
-
-def _link(run: StoredRun, host: str) -> Link | None:
-    """The capacity of a host's link; None if it is not known or the host shares its network with other hosts."""
-    joined = next((event for event in run.all(JoinedEvent) if event.host == host), None)
-    limits = run.header.limits.get(host)
-    if joined is None or joined.network != "host":
-        return None
-    if limits and limits.link_bits_s:
-        rate = limits.link_bits_s / 8e6
-        return Link(tx_mb_s=rate, rx_mb_s=rate, known_from="by --link")
-    measured = next((event for event in run.all(LinkEvent) if event.host == host), None)
-    return Link(tx_mb_s=measured.tx_mb_s, rx_mb_s=measured.rx_mb_s, known_from="measured") if measured else None
-
-
 def _pair_links(run: StoredRun) -> list[PairLink]:
     """The measured links between hosts."""
 
@@ -268,7 +219,8 @@ def _verdict(run: StoredRun, workers: list[WorkerResult], hosts: list[HostResult
         machines=machines,
         background_cores=_background_cores(run, training, machines),
     )
-    return judge(facts, configuration_of(run.header))
+    verdict = judge(facts, configuration_of(run.header))
+    return judge_over_time(run, verdict, training.start_s, training.end_s)
 
 
 def _background_cores(run: StoredRun, training: Training, machines: Machines) -> dict[str, float]:

@@ -139,6 +139,11 @@ class HostSample(msgspec.Struct, frozen=True, array_like=True):
     """Of the machine, over the last minute; None if the system has none. It is read once a second, as the next."""
     memory_free_bytes: Count | None = None
     """Memory of the machine that programs can still get without swapping; None if it is not known."""
+    quota_periods: Count | None = None
+    """Periods of the CPU limit of the host's tasks so far; None without a limit. It is read once a second, as the next.
+    """
+    quota_throttled: Count | None = None
+    """Periods in which the limit stopped the tasks."""
 
 
 class Samples(Message, frozen=True):

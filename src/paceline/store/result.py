@@ -182,6 +182,19 @@ class AccountedTime(msgspec.Struct, kw_only=True):
     share: Share
 
 
+class Episode(msgspec.Struct, kw_only=True):
+    """A period of the training with one bottleneck."""
+
+    cause: str
+    """As in `Verdict.cause`."""
+    where: str
+    start_s: float
+    """Seconds since the start of the training."""
+    end_s: float
+    share: Share
+    """Share of the workers' time that the cause accounts for in this period."""
+
+
 class Verdict(msgspec.Struct, kw_only=True):
     """The bottleneck of the run."""
 
@@ -199,6 +212,8 @@ class Verdict(msgspec.Struct, kw_only=True):
     """What the time was spent on, the largest share first; the shares add up to 1. Empty for runs of older versions."""
     share_of: str = WORKERS_TIME
     """What the shares are a share of: the workers' time or, if startup took most of the run, startup and training."""
+    episodes: list[Episode] = []
+    """The bottlenecks one after the other, in order of time; empty for a training that was too short to tell."""
 
 
 class Incident(msgspec.Struct, kw_only=True):

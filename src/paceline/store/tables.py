@@ -53,8 +53,10 @@ SAMPLES_SCHEMA: dict[str, Any] = {
     "tasks": pl.List(pl.Struct(TASK_FIELDS)),
     "load_average": pl.Float64,
     "memory_free_bytes": pl.Int64,
+    "quota_periods": pl.Int64,
+    "quota_throttled": pl.Int64,
 }
-_NULL_IN_OLDER_RUNS = ("load_average", "memory_free_bytes")
+_NULL_IN_OLDER_RUNS = ("load_average", "memory_free_bytes", "quota_periods", "quota_throttled")
 _ZERO_IN_OLDER_RUNS = ("examples", "micro_batches")
 
 
@@ -232,6 +234,8 @@ def sample_rows(host: str, samples: Sequence[HostSample], clocks: Sequence[Clock
         "tasks": [[structs.asdict(task) for task in sample.tasks] for sample in samples],
         "load_average": [sample.load_average for sample in samples],
         "memory_free_bytes": [sample.memory_free_bytes for sample in samples],
+        "quota_periods": [sample.quota_periods for sample in samples],
+        "quota_throttled": [sample.quota_throttled for sample in samples],
     }
     for side in ("external", "loopback"):
         counts: list[LinkCount] = [getattr(sample, side) for sample in samples]

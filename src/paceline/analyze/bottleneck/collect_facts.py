@@ -37,7 +37,8 @@ def collect_facts(
     header = run.header
     step_s = _step_seconds(run)
     uses = _uses(run.samples, start_s, end_s)
-    host_facts = _hosts(hosts, header.limits, machines, background_cores)
+    throttled = _throttled(run.samples, start_s, end_s)
+    host_facts = _hosts(hosts, header.limits, machines, background_cores, throttled)
     threads = {event.task: event.threads for event in run.all(AssignedEvent)}
     scheduler_s, gc_s = _seconds_of(run, "schedule"), _seconds_of(run, "gc")
     return Facts(
@@ -121,8 +122,20 @@ def _uses(samples: pl.DataFrame, start_s: float, end_s: float) -> dict[str, Task
     return uses
 
 
+def _throttled(samples: pl.DataFrame, start_s: float, end_s: float) -> dict[str, float]:
+    """By host, the share of the periods of its CPU limit in which the limit stopped its tasks."""
+    counted = samples.filter(pl.col("t_s").is_between(start_s, end_s)).drop_nulls("quota_periods").sort("t_s")
+    growth = pl.col("quota_periods", "quota_throttled").last() - pl.col("quota_periods", "quota_throttled").first()
+    rows = counted.group_by("host").agg(growth)
+    return {host: throttled / periods for host, periods, throttled in rows.iter_rows() if periods > 0}
+
+
 def _hosts(
-    hosts: list[HostResult], limits: Mapping[str, HostLimits], machines: Machines, background_cores: Mapping[str, float]
+    hosts: list[HostResult],
+    limits: Mapping[str, HostLimits],
+    machines: Machines,
+    background_cores: Mapping[str, float],
+    throttled: Mapping[str, float],
 ) -> tuple[HostFacts, ...]:
     return tuple(
         HostFacts(
@@ -132,6 +145,7 @@ def _hosts(
             cpus=limits[host.host].cpus if host.host in limits else None,
             cores=machines.cores(host.host),
             background_cores=background_cores.get(host.host, 0.0),
+            throttled=throttled.get(host.host),
         )
         for host in hosts
     )

@@ -133,15 +133,22 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Cores of the machine that it is on; 0 if that is not known."""
     background_cores: float = 0.0
     """Cores of that machine that other programs used."""
+    throttled: float | None = None
+    """Share of the periods of a CPU limit in which it stopped the tasks; None without a limit, and if not measured."""
 
     @property
     def cpu_limit_reached(self) -> bool:
+        if self.throttled is not None and self.throttled >= MOSTLY_THROTTLED:
+            return True
         return self.cpus is not None and self.cpu_cores >= SATURATED * self.cpus
 
 
 SATURATED = 0.85
 """Share of a CPU limit, or of a machine's cores, from which it counts as used up. It is below 1 because the quota of a
 limit is refilled at intervals: the part that a task does not use while it waits for something else is lost."""
+
+MOSTLY_THROTTLED = 0.5
+"""Share of the periods of a CPU limit from which the limit counts as reached, however few cores the tasks used."""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,62 @@
+"""What the episodes of a training say about its bottleneck: when it began, whether it comes back or moves."""
+
+from collections.abc import Sequence
+
+from paceline.store.result import Episode, Verdict
+
+STRAGGLER = "straggler"
+IN_TURN = "in turn"
+_LOCATED = frozenset({STRAGGLER, "imbalance"})
+"""Causes that are another bottleneck if they are at another place."""
+_MOST_LISTED = 6
+"""More episodes than these are counted instead of listed."""
+_MOVING_SHARE = 0.5
+"""Share of the training in which some worker is a straggler, from which moving stragglers are the bottleneck."""
+_STARTS_LATE_S = 0.5
+"""An episode that starts later than this after the start of the training did not last from the start."""
+
+
+def episode_key(part: Episode | Verdict) -> tuple[str, str]:
+    """Equal for episodes with the same bottleneck."""
+    return part.cause, part.where if part.cause in _LOCATED else ""
+
+
+def moves_between_workers(verdict: Verdict, episodes: Sequence[Episode]) -> bool:
+    """Whether different workers were slow at different times for most of the training."""
+    if not episodes or verdict.cause == "startup":
+        return False
+    slow = [episode for episode in episodes if episode.cause == STRAGGLER]
+    slow_s = sum(episode.end_s - episode.start_s for episode in slow)
+    return len({episode.where for episode in slow}) > 1 and slow_s >= _MOVING_SHARE * episodes[-1].end_s
+
+
+def describe_episodes(verdict: Verdict, episodes: Sequence[Episode]) -> list[str]:
+    """Sentences about when the bottleneck was there; none if it was there all the time."""
+    if len(episodes) < 2:
+        return []
+    own = [episode for episode in episodes if episode_key(episode) == episode_key(verdict)]
+    lines = [line] if (line := _when(own, episodes[-1].end_s)) else []
+    if len(episodes) <= _MOST_LISTED:
+        lines.append("over time: " + "; ".join(map(_describe, episodes)))
+    else:
+        lines.append(f"the bottleneck changed {len(episodes) - 1} times during the training")
+    return lines
+
+
+def _when(own: Sequence[Episode], end_s: float) -> str:
+    if not own:
+        return ""
+    if len(own) > 1:
+        total_s = sum(episode.end_s - episode.start_s for episode in own)
+        return f"it recurred: {len(own)} periods, {total_s:.1f} s of {end_s:.1f} s of training"
+    (episode,) = own
+    if episode.start_s > _STARTS_LATE_S and episode.end_s >= end_s:
+        return f"it began {episode.start_s:.1f} s into the training and lasted until its end"
+    if episode.start_s > _STARTS_LATE_S:
+        return f"it lasted from {episode.start_s:.1f} s to {episode.end_s:.1f} s of the training"
+    return f"it ended {episode.end_s:.1f} s into the training"
+
+
+def _describe(episode: Episode) -> str:
+    where = f", {episode.where}" if episode.where else ""
+    return f"{episode.start_s:.1f}–{episode.end_s:.1f} s {episode.cause}{where}"
