@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: assets demo test test-all bench scale soak check site docs reports format clean setup
+.PHONY: demo test test-all bench scale soak check site docs reports format clean setup
 
 setup: $(READY)
 
@@ -13,10 +13,6 @@ $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all,spark,dev]'
 	touch $@
-
-# The chart library of the page, from the npm registry; the installation above fetches it too.
-assets:
-	$(PYTHON) src/paceline/page/fetch_vendor.py
 
 demo: $(READY)
 	$(BIN)/python demo.py

@@ -8,7 +8,7 @@ from paceline.present.colours import BLACK, FAULT_COLOUR, INCIDENT_COLOUR, LINE_
 
 _STYLES = ("vendor/uPlot.min.css", "web/style.css", "web/charts.css", "web/live.css")
 _SCRIPTS = (
-    "vendor/uPlot.iife.min.js",
+    "vendor/uPlot.iife.js",
     "web/core.js",
     "web/bars.js",
     "web/points.js",
@@ -49,6 +49,5 @@ def _file(name: str) -> str:
         return (files("paceline.page") / name).read_text(encoding="utf-8")
     except FileNotFoundError:
         raise PageError(
-            f"the page cannot be drawn: {name} of the package paceline is missing; run `make assets`, or install "
-            "Paceline again"
+            f"the page cannot be drawn: {name} of the package paceline is missing; install Paceline again"
         ) from None
