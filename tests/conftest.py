@@ -1,6 +1,5 @@
 """Fixtures and hooks for all tests: a fixture that makes a real run, skips, and the table of injected faults."""
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import paceline
 from paceline.errors import HostError
 from paceline.hosts.base import HostRequest
 from paceline.hosts.registry import host_provider
-from paceline.page import fetch_vendor
 from paceline.store.result import Result
 from support import fault_table, slow_tests, ssh_table
 from support.live_run import RunOne
@@ -42,12 +40,6 @@ def run_one(tmp_path: Path) -> RunOne:
         return result
 
     return make
-
-
-def pytest_sessionstart() -> None:
-    """Fetch the chart library of the page if `make setup` has not, as in a checkout that is older than the page."""
-    with suppress(OSError):
-        fetch_vendor.ensure()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

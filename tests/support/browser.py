@@ -3,21 +3,11 @@
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
-
-from paceline.page.fetch_vendor import Package, ensure
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 Page = Any
-_AXE = Package(
-    name="axe-core",
-    version="4.14.0",
-    integrity="sha512-9WTZxEjsZ7b13TH8JPmbV2z8CHbl80/2hm3XPEG4JgNdQLK81IBRXmSxHfMAOkSqQeRxT/0dwNDz2GOm3zzpcQ==",
-    files={"package/axe.min.js": "axe.min.js"},
-)
-_AXE_FOLDER = Path(__file__).parents[2] / "build" / "axe"
-"""Not committed; `make clean` removes it."""
 
 
 @contextmanager
@@ -50,8 +40,7 @@ def _is_foreign(requested: str, url: str) -> bool:
 
 def violations(page: Page) -> list[str]:
     """What axe reports about the page as it is now, one line each. The page's own policy stays in force."""
-    ensure(_AXE, _AXE_FOLDER)
-    page.evaluate((_AXE_FOLDER / "axe.min.js").read_text())
+    page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text())
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']}).then(result => result.violations)")
     return [f"{one['id']}: {one['help']}: {node['html'][:120]}" for one in found for node in one["nodes"][:3]]
 
