@@ -26,7 +26,7 @@ ALLOWED = {
     "forkserver": "",
     "recording": "",
     "train": "data errors files plan ports recording spec workloads",
-    "paramserver": "data errors plan ports recording train workloads",
+    "paramserver": "data errors plan ports recording spec train workloads",
     "engines": "data entry_points errors files paramserver plan ports recording spec train versions workloads",
     "observe": "engines errors plan ports recording spec train",
     "agent": "errors files forkserver messages process_marks recording versions",

@@ -53,6 +53,11 @@ def run(
     executor_memory: str | Sequence[str | None] | None = None,
     driver_memory: str | Sequence[str | None] | None = None,
     lineage: int | str | Sequence[int | str | None] | None = None,
+    sync_every: int | Sequence[int | None] | None = None,
+    outer_lr: float | Sequence[float | None] | None = None,
+    outer_momentum: float | Sequence[float | None] | None = None,
+    staleness_bound: int | str | Sequence[int | str | None] | None = None,
+    compress: str | Sequence[str | None] | None = None,
     script: Sequence[str] = (),
     param: str | Sequence[str | None] | None = None,
     stall_limit: str = "10m",
@@ -141,6 +146,16 @@ def run(
         driver_memory: Spark: heap of the driver, e.g. 512m or 2g. Default: as executor_memory.
         lineage: Spark, bsp-sgd: make the RDD of each step from that of the step before, as iterative programs do. N:
             checkpoint it every N steps; grow: never. Default: every step starts from the same RDD.
+        sync_every: local-sgd, diloco: steps that each worker makes alone between two exchanges. Must be 1 or more.
+            Default: 16 for local-sgd, 100 for diloco.
+        outer_lr: diloco: learning rate of the outer step, which applies the mean change of the workers. Must be above 0
+            and finite. Default: 0.7.
+        outer_momentum: diloco: Nesterov momentum of the outer step; 0 is none. Must be from 0 to below 1. Default: 0.9.
+        staleness_bound: ssp: how many steps a worker may be ahead of the slowest before it waits: 0 is lockstep, inf
+            never waits. Default: 3.
+        compress: How workers of engine torch compress what they send: fp16, int8, topk:0.01 (the largest 1 % of the
+            values) or powersgd:4 (matrices of rank 4). What is left out is added to the next exchange. Default: nothing
+            is compressed.
         script: A training script of your own and its arguments, or -m, a module and its arguments. It takes the place
             of the workload.
         param: Values for the {name} in the arguments of the script: `bs=32 workers=2`. On the command line, --param

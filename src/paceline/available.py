@@ -84,6 +84,7 @@ def _workload_facts(workload: Workload) -> WorkloadFacts:
         has_activation=has_activation(workload.model.layers if workload.model else ()),
         takes_order=workload.dataset in datasets.SHUFFLED,
         takes_momentum=not (workload.model and workload.model.by_rows),
+        by_rows=bool(workload.model and workload.model.by_rows),
         trains=workload.blocks is None,
         parameters=workload.model.size if workload.model else 0,
         linear=bool(workload.model and workload.model.is_linear),

@@ -75,7 +75,8 @@ VALUES: dict[str, list[Any]] = {
     "lr_scale": ["none", "linear"], "init": ["normal:1", "uniform:-1:1"], "activation": ["relu", "tanh"],
     "shard": ["global", "worker"], "shuffle": ["all", 10], "eval_by": ["chief", "workers"], "histograms": [True, False],
     "master": ["yarn", "local[2]"], "executor_memory": ["512m", "2g"], "driver_memory": ["512m", "2g"],
-    "lineage": ["grow", 20],
+    "lineage": ["grow", 20], "outer_momentum": [0, 0.9], "staleness_bound": [0, "inf"],
+    "compress": ["int8", "topk:0.01"],
 }  # fmt: skip
 
 

@@ -31,6 +31,8 @@ def test_a_descriptor_agrees_with_itself(strategy: Strategy) -> None:
 def test_only_strategies_without_servers_mix_waiting_with_the_exchange() -> None:
     assert {name: strategy.mixed_phase for name, strategy in strategies().items() if strategy.mixed_phase} == {
         "allreduce": "push",
+        "diloco": "push",
+        "local-sgd": "push",
         "user-script": "exchange",
     }
 

@@ -43,7 +43,7 @@ def test_all_stop_at_the_same_update(wish_at: int, eval_every: int | None) -> No
 
 def test_an_evaluation_that_wants_to_stop_is_heard_at_once() -> None:
     room = Room()
-    chief = StopConsensus(room.as_chief, eval_every=100)
+    chief = StopConsensus(room.as_chief, always_every=100)
     for update in range(1, 100):
         assert not chief.stop_now(False, update)
     assert chief.stop_now(True, 100)

@@ -14,6 +14,7 @@ from paceline.workloads.registry import WORKLOADS, workload
 
 LAYOUTS = {
     "single": "w", "ps-sync": "pw w", "ps-async": "pw w", "allreduce": "w w", "bsp-sgd": "pw w", "lbfgs": "pw w",
+    "ssp": "pw w", "local-sgd": "w w", "diloco": "w w",
 }  # fmt: skip
 NOT_SLOW = {
     ("sparse-logreg:sparse", "torch", "ps-sync"),

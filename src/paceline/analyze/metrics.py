@@ -93,6 +93,11 @@ def exchanged_mb_per_update(result: Result) -> float | None:
     return exchanged.sent_mb_per_update + exchanged.received_mb_per_update if exchanged else None
 
 
+def exchanged_per_example(result: Result) -> float | None:
+    """Bytes sent and received by all workers, per training example."""
+    return result.exchanged.bytes_per_example if result.exchanged else None
+
+
 def staleness(result: Result) -> float | None:
     """Mean over all steps of all workers; None for synchronous strategies."""
     known = [(worker.staleness.mean, worker.steps) for worker in result.workers if worker.staleness and worker.steps]
@@ -121,9 +126,13 @@ EXAMPLES_TO_TARGET = Metric(
     "{ratio} the examples to {target}",
 )  # fmt: skip
 STALENESS = Metric("staleness_mean", staleness, "less", "amount", "mean staleness", "{ratio} the staleness")
+EXCHANGED = Metric(
+    "exchanged_bytes_per_example", exchanged_per_example, "less", "amount", "bytes exchanged per example",
+    "{ratio} the bytes per example",
+)  # fmt: skip
 
 COMPARED = (TO_TARGET, TRAIN, EXAMPLES, UPDATES, LOSS, ACCURACY, MEMORY)
-ALL = (*COMPARED, UPDATES_TO_TARGET, EXAMPLES_TO_TARGET, STALENESS)
+ALL = (*COMPARED, UPDATES_TO_TARGET, EXAMPLES_TO_TARGET, STALENESS, EXCHANGED)
 
 
 def informative_metrics(groups: Sequence[Group]) -> list[Metric]:

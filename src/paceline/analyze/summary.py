@@ -145,7 +145,7 @@ def _amounts(run: StoredRun, training: Training, workers: list[WorkerResult], su
             batch * gradients if counted is None or header.spec.is_script else examples // max(1, updates)
         ),
         "lr": header.lr,
-        "exchanged": run_exchanged(workers, updates - updates_before, steps - earlier_steps),
+        "exchanged": run_exchanged(workers, updates - updates_before, steps - earlier_steps, batch),
         "updates": updates,
         "examples": examples,
         "train_s": round(training.seconds, 6),

@@ -100,7 +100,7 @@ def _exchanged(finished: FinishedEvent | None) -> Exchanged | None:
     )
 
 
-def run_exchanged(workers: list[WorkerResult], updates: int, steps: int) -> RunExchanged | None:
+def run_exchanged(workers: list[WorkerResult], updates: int, steps: int, batch: int) -> RunExchanged | None:
     """What all workers exchanged in a run of `updates` updates and `steps` steps; None if a worker did not count it."""
     known = [worker.exchanged for worker in workers if worker.exchanged]
     if not workers or len(known) < len(workers):
@@ -109,10 +109,12 @@ def run_exchanged(workers: list[WorkerResult], updates: int, steps: int) -> RunE
     counted = None if any(one.steps is None for one in known) else sum(one.steps or 0 for one in known)
     # Of a restarted worker, only the steps since its restart are counted.
     counted_updates = max(1.0, updates * (counted / steps if counted and steps else 1.0))
+    examples = batch * (counted or steps)
     return RunExchanged(
         sent_mb=round(sent, 6),
         received_mb=round(received, 6),
         steps=counted,
         sent_mb_per_update=round(sent / counted_updates, 6),
         received_mb_per_update=round(received / counted_updates, 6),
+        bytes_per_example=round(1e6 * (sent + received) / examples, 3) if examples else None,
     )

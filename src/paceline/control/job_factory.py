@@ -12,6 +12,7 @@ from paceline.engines.registry import engines
 from paceline.files.reference import FileRef, reference, references
 from paceline.hosts.base import Host
 from paceline.plan.place import RunPlan
+from paceline.plan.strategy_options import strategy_options
 from paceline.spec.interval import Interval
 from paceline.spec.training import shuffle_buffer
 from paceline.store.header import ResumePoint
@@ -93,6 +94,7 @@ class JobFactory:
             tune_threads=spec.threads is None,
             memory_bytes=self._fair_memory(place.host),
             options=options,
+            strategy_options=strategy_options(spec, plan.strategy),
             trace_every=spec.trace_every,
             transport=plan.transport,
             record=spec.record,

@@ -156,10 +156,10 @@ class LivenessMonitor:
 
 def _watchdog(plan: RunPlan, startup_s: float, slowness: float) -> Watchdog:
     workers = [place.task for place in plan.workers]
+    # Workers that wait for each other stop together, whichever of them is the cause.
+    together = plan.strategy.synchronous or plan.strategy.waits != "never"
     if plan.is_script:
         # What a script does between its steps is not known, so that only the user can say how long it may take.
         limit_s = stall_limit_s(plan)
-        return Watchdog(
-            workers, synchronous=plan.strategy.synchronous, first_step_s=limit_s, busy_s=limit_s, min_stall_s=limit_s
-        )
-    return Watchdog(workers, synchronous=plan.strategy.synchronous, first_step_s=startup_s, busy_s=BUSY_S * slowness)
+        return Watchdog(workers, synchronous=together, first_step_s=limit_s, busy_s=limit_s, min_stall_s=limit_s)
+    return Watchdog(workers, synchronous=together, first_step_s=startup_s, busy_s=BUSY_S * slowness)

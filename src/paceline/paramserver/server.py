@@ -3,8 +3,10 @@
 from contextlib import nullcontext
 
 from paceline.errors import RunError
+from paceline.paramserver.bounded_shard import BoundedShard
 from paceline.paramserver.buckets import BUCKET_BYTES, Bucket, cut_buckets
 from paceline.paramserver.busy_recorder import BusyRecorder
+from paceline.paramserver.compressed_transfer import CompressedServerTransfer
 from paceline.paramserver.rejected_messages import RejectedMessageLog
 from paceline.paramserver.shard import AsyncShard, Shard, ShardPlan, SyncShard
 from paceline.paramserver.transfer import ServerTransfer, SharedRowTransfer, SharedServerTransfer, workers_share_values
@@ -14,7 +16,9 @@ from paceline.paramserver.transports.zmq_transport import ZmqServerTransport
 from paceline.paramserver.wire import HEADER_BYTES, Request, WireError
 from paceline.plan.roles import WORKER, task_names
 from paceline.recording.recorder import clock_ns
+from paceline.spec.training import read_staleness_bound
 from paceline.train.checkpoint import InitialState
+from paceline.train.compression import compression_of
 from paceline.train.context import Outcome, TaskContext
 from paceline.workloads.parameters import Vector
 
@@ -63,6 +67,8 @@ def _meet_workers(context: TaskContext, part: slice, initial: InitialState, addr
         return SharedRowTransfer(values, job, model.by_rows.rows(job.batch), peers)
     if job.transport == "memory":
         return SharedServerTransfer(values, part, job, model.size, peers)
+    if compression := compression_of(job):
+        return CompressedServerTransfer(values, part.start, model.parameters, compression)
     return ServerTransfer(values, zero_copy=workers_share_values(job))
 
 
@@ -87,7 +93,10 @@ def _make_shard(
         by_rows=bool(context.model.by_rows),
         accumulates=job.synchronous and job.transport != "memory" and not context.model.by_rows and len(buckets) > 1,
     )
-    return SyncShard(transfer, plan) if job.synchronous else AsyncShard(transfer, plan)
+    if job.synchronous:
+        return SyncShard(transfer, plan)
+    bound = read_staleness_bound(str(job.strategy_options.get("staleness_bound", "inf")))
+    return AsyncShard(transfer, plan) if bound is None else BoundedShard(transfer, plan, bound)
 
 
 def _max_message_bytes(context: TaskContext, buckets: list[Bucket]) -> int:

@@ -113,7 +113,8 @@ class Shard:
                 return []
             case Op.PULL:
                 reply = Reply(self.updates, permit=True, bucket=request.bucket)
-                return [ShardReply(worker, reply, self._part(request.bucket))]
+                values = self._transfer.pull_payload(worker, self._part(request.bucket))
+                return [ShardReply(worker, reply, payload=values)]
             case Op.PUSH_ROWS:
                 rows = self._row_buffers.take_gradient(worker, request.bucket, payload)
                 return self._push_rows(worker, request, rows)
@@ -132,7 +133,7 @@ class Shard:
                 return self._reply_to_waiting_chief()
             case Op.DONE:
                 self._finished.add(worker)
-                return self._reply_to_waiting_chief()
+                return [*self._release_after_done(worker), *self._reply_to_waiting_chief()]
 
     def _push(self, worker: WorkerName, request: Request, part: slice, gradient: Vector) -> list[ShardReply]:
         raise NotImplementedError
@@ -142,6 +143,10 @@ class Shard:
 
     def _release_waiting(self) -> list[ShardReply]:
         """Replies to the workers that wait for an update that will not be made."""
+        return []
+
+    def _release_after_done(self, worker: WorkerName) -> list[ShardReply]:
+        """Replies to the workers that waited for a worker that now makes no more steps."""
         return []
 
     def _discard_pending(self, worker: WorkerName) -> None:

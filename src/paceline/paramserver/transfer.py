@@ -56,6 +56,10 @@ class WorkerTransfer:
         if not self._segment:
             self.values[part] = np.frombuffer(payload, np.float32)
 
+    def store_pulled(self, part: slice, payload: Buffer) -> None:
+        """Copy the values of the reply to a pull into this worker's values."""
+        WorkerTransfer.store_reply(self, part, payload)
+
 
 class ServerTransfer:
     """A server's side, with gradients and values in messages.
@@ -82,6 +86,10 @@ class ServerTransfer:
         """The payload of a reply that carries a part of the values."""
         values = self.values[part]
         return values if self._zero_copy else values.tobytes()
+
+    def pull_payload(self, worker: WorkerName, part: slice) -> Buffer:
+        """The payload of the reply to a pull."""
+        return self.reply_payload(worker, part)
 
 
 class SharedRowTransfer(ServerTransfer):

@@ -47,6 +47,8 @@ class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
     takes_order: bool = True
     """Whether --set shard, shuffle and steps_per_epoch can change the order of its examples."""
     takes_momentum: bool = True
+    by_rows: bool = False
+    """Whether parameter servers move only the rows of its parameters that a batch uses."""
     trains: bool = True
     """False for a computation that is not training: it has steps, but no examples."""
     parameters: int = 0

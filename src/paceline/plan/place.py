@@ -14,6 +14,7 @@ from paceline.plan.layout import Layout, TaskPlace, resolve
 from paceline.plan.limits import HostLimits, limits
 from paceline.plan.listeners import check_ports, check_trust, trusted_network
 from paceline.plan.roles import SERVER, WORKER
+from paceline.plan.strategy_options import check_strategy_options
 from paceline.spec.experiment import DEFAULTS
 from paceline.spec.run_options import RunSpec
 from paceline.spec.stop import EVALUATED, TARGETS, limiting_rule
@@ -170,6 +171,7 @@ def _check_names(spec: RunSpec, catalog: Catalog) -> None:
         if getattr(spec, option) is not None and option not in engine.options:
             able = " or ".join(name for name, facts in catalog.engines.items() if option in facts.options)
             raise PlanError(f"engine {spec.engine} has no option {option}: remove it, or use --engine {able}")
+    check_strategy_options(spec, catalog.strategies)
 
 
 def _choose_size(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
@@ -194,6 +196,10 @@ def _choose_size(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
         raise PlanError(
             f"{title} updates only the rows that a batch uses, but momentum changes all rows: remove momentum"
         )
+    if spec.compress is not None and workload.by_rows:
+        raise PlanError(f"{title} exchanges only the rows that a batch uses: remove compress")
+    if spec.compress is not None and not workload.trains:
+        raise PlanError(f"{title} is not training and exchanges no gradients: remove compress")
     _check_training(spec, workload, title)
     if workload.fixed_examples and spec.examples is not None:
         raise PlanError(f"{title} provides its own examples: remove --examples, and limit them in the workload")
@@ -246,11 +252,16 @@ def _time_limit_s(spec: RunSpec) -> float | None:
 
 
 def _transport(spec: RunSpec, workload: WorkloadFacts, catalog: Catalog, kind: HostKindFacts) -> str | None:
-    shares = workload.trains and catalog.engines[spec.engine].shares_memory
-    if catalog.strategies[spec.strategy].single_worker or not shares:
+    strategy = catalog.strategies[spec.strategy]
+    shares = workload.trains and catalog.engines[spec.engine].shares_memory and strategy.shares_memory
+    if strategy.single_worker or not shares:
         if spec.transport is not None:
             raise PlanError(f"engine {spec.engine} has no choice of transport with {spec.strategy}: remove transport")
         return None
+    if spec.compress is not None:
+        if spec.transport == "memory":
+            raise PlanError("values in shared memory are not compressed: remove transport, or use transport=tcp")
+        return "tcp"
     if spec.transport == "memory" and not kind.shares_memory:
         raise PlanError(f"hosts {spec.hosts} share no memory: remove transport, or use transport=tcp")
     return spec.transport or ("memory" if kind.shares_memory else "tcp")

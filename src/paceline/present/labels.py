@@ -29,6 +29,7 @@ METRICS = {
     "updates_to_target": MetricLabel("updates to target", quantity="update", digits=0),
     "examples_to_target": MetricLabel("examples to target", quantity="example", digits=0),
     "staleness_mean": MetricLabel("mean staleness", quantity="staleness", digits=2),
+    "exchanged_bytes_per_example": MetricLabel("exchanged/example (kB)", quantity="traffic", scale=1e-3),
 }
 """By the key of the metric in the JSON of `paceline compare`."""
 

@@ -1,20 +1,20 @@
 """`RunSpec`: every option of one run.
 
 The options are declared in groups, each group a struct that extends the group before: base_options.py,
-training_options.py, spark_options.py, and here those of a user's script. See option.py for what is generated from the
-declarations.
+training_options.py, spark_options.py, exchange_options.py, and here those of a user's script. See option.py for what is
+generated from the declarations.
 """
 
 from collections.abc import Sequence
 from typing import Annotated
 
 from paceline import units
+from paceline.spec.exchange_options import ExchangeOptions
 from paceline.spec.option import Option
 from paceline.spec.script import check_script, parameters
-from paceline.spec.spark_options import SparkOptions
 
 
-class RunSpec(SparkOptions, frozen=True, kw_only=True):
+class RunSpec(ExchangeOptions, frozen=True, kw_only=True):
     """All options of one run.
 
     The key of a run is a hash of those fields that identify it (sweep.py), so a new option is declared `added=True` and

@@ -1,4 +1,4 @@
-"""Options of training that are text with a structure: the initial weights, and the order of the examples."""
+"""Options of training that are text with a structure, such as the initial weights and the order of the examples."""
 
 import math
 from typing import Literal
@@ -51,3 +51,12 @@ def shuffle_buffer(text: str) -> int | None:
     if text.isascii() and text.isdigit() and 1 <= len(text) <= 9 and int(text):
         return int(text)
     raise SpecError(f"shuffle '{text}': must be all, none, or the number of examples in a buffer, e.g. 10000")
+
+
+def read_staleness_bound(text: str) -> int | None:
+    """How many steps a worker may be ahead of the slowest; None for `inf`."""
+    if text == "inf":
+        return None
+    if text.isascii() and text.isdigit() and len(text) <= 9:
+        return int(text)
+    raise SpecError(f"staleness_bound '{text}': must be a number of steps, 0 or more, or inf")

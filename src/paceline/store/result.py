@@ -62,6 +62,8 @@ class RunExchanged(Exchanged, kw_only=True):
 
     sent_mb_per_update: float
     received_mb_per_update: float
+    bytes_per_example: float | None = None
+    """Sent and received by all workers, divided by the training examples in these steps; None in earlier results."""
 
 
 class WorkerEvaluation(msgspec.Struct, kw_only=True):

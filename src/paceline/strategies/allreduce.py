@@ -14,5 +14,6 @@ DESCRIPTOR = Strategy(
     phases=("data", "compute", "push"),
     barrier_phase="push",
     sends_every_parameter=True,
+    options={"compress": None},
     asynchronous_counterpart="ps-async",
 )

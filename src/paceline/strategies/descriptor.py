@@ -7,7 +7,7 @@ import msgspec
 
 Phase = Literal["data", "pull", "compute", "push", "wait", "forward", "backward", "exchange", "optimizer"]
 Waits = Literal["never", "every-step", "every-round", "when-ahead"]
-Fact = Literal["has_servers", "sends_every_parameter"]
+Fact = Literal["has_servers", "has_rounds", "sends_every_parameter"]
 """A fact because of which a workload can refuse a strategy."""
 
 
@@ -47,6 +47,10 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True):
     the one for the other workers; otherwise the first."""
     sends_every_parameter: bool = False
     """Whether workers exchange the gradient of every parameter, also of those that a batch did not use."""
+    options: Mapping[str, int | float | str | None] = {}
+    """The options of spec.experiment that only some strategies have and that this one has, each with its default."""
+    shares_memory: bool = True
+    """Whether tasks of one machine exchange values through shared memory where engine and hosts support it."""
     can_leave_out_slow_workers: bool = False
     """Whether an update can be made without the gradients of the slowest workers (--backup)."""
     workers_evaluate: bool = True
@@ -67,6 +71,11 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True):
     """The strategy to suggest if every worker should have the same share in each update."""
     multi_worker_counterpart: str | None = None
     """The strategy to suggest if one worker is not enough."""
+
+    @property
+    def has_rounds(self) -> bool:
+        """Whether workers train alone for a round of several steps before they exchange anything."""
+        return self.waits == "every-round"
 
     @property
     def mixed_phase(self) -> Phase | None:

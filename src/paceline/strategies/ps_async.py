@@ -12,5 +12,6 @@ DESCRIPTOR = Strategy(
     waits="never",
     has_servers=True,
     phases=("data", "pull", "compute", "push"),
+    options={"compress": None},
     synchronous_counterpart="ps-sync",
 )

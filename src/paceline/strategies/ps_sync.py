@@ -13,6 +13,7 @@ DESCRIPTOR = Strategy(
     has_servers=True,
     phases=("data", "pull", "compute", "push", "wait"),
     barrier_phase="wait",
+    options={"compress": None},
     can_leave_out_slow_workers=True,
     asynchronous_counterpart="ps-async",
 )

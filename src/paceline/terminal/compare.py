@@ -12,8 +12,10 @@ from paceline.analyze.metrics import (
     ACCURACY,
     EXAMPLES,
     EXAMPLES_TO_TARGET,
+    EXCHANGED,
     LOSS,
     MEMORY,
+    STALENESS,
     TO_TARGET,
     TRAIN,
     UPDATES,
@@ -47,7 +49,7 @@ def metrics_table(groups: Sequence[Group]) -> FittingTable:
     metrics = [TO_TARGET, EXAMPLES_TO_TARGET, *([TRAIN] if TRAIN in informative else [])]
     metrics += [UPDATES, EXAMPLES, LOSS, ACCURACY, MEMORY]
     titles = ["runs", "examples/update", "learning rate", *[metric.title for metric in metrics]]
-    titles += ["exchanged/update (MB)", "value", "bottleneck", "steps per worker"]
+    titles += ["exchanged/update (MB)", EXCHANGED.title, STALENESS.title, "value", "bottleneck", "steps per worker"]
     show_lr = len({group.first.lr for group in groups}) > 1
     labels = [setting_label(name) for name in differing]
     table = FittingTable(labels, [[title] for title in titles], left_aligned=["bottleneck", "steps per worker"])
@@ -60,6 +62,8 @@ def metrics_table(groups: Sequence[Group]) -> FittingTable:
                 f"{group.first.lr:g}" if show_lr and group.first.lr is not None else numbers.MISSING,
                 *[metric.text(group) for metric in metrics],
                 numbers.number(_exchanged_per_update(group)),
+                EXCHANGED.text(group),
+                STALENESS.text(group),
                 numbers.exact(group.ok[0].final.value) if group.ok else numbers.MISSING,
                 short_bottleneck([result.verdict for result in group.ok]),
                 " ".join(f"{spread.median:,.0f}" for spread in steps_per_worker(group).values()) or numbers.MISSING,

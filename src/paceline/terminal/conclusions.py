@@ -10,7 +10,7 @@ from paceline.analyze.baseline import Pair
 from paceline.analyze.caveats import caveats
 from paceline.analyze.comparison import Comparison
 from paceline.analyze.difference import Difference, interval_text
-from paceline.analyze.metrics import ACCURACY, EXAMPLES, STALENESS, TO_TARGET, UPDATES, informative_metrics
+from paceline.analyze.metrics import ACCURACY, EXAMPLES, EXCHANGED, STALENESS, TO_TARGET, UPDATES, informative_metrics
 from paceline.analyze.repeats import different_updates
 from paceline.analyze.scaling import Scaling
 from paceline.analyze.sync_async import COSTS, strategy_families
@@ -19,6 +19,9 @@ from paceline.terminal.fitting_table import FittingTable, Lines
 
 _FEW_GROUPS = 3
 """Up to this many groups are compared in every metric; more only in the most important one."""
+
+
+_BESIDE_COSTS = (EXCHANGED, STALENESS, ACCURACY)
 
 
 def conclusions(comparison: Comparison) -> list[RenderableType]:
@@ -76,10 +79,10 @@ def _sync_async(comparison: Comparison) -> Iterable[RenderableType]:
     if not comparison.sync_async_comparisons:
         return
     yield from _section("Synchronous and asynchronous: cost of reaching the target", [])
-    table = FittingTable(["configuration"], [[metric.title for metric in COSTS], [STALENESS.title, ACCURACY.title]])
+    table = FittingTable(["configuration"], [[metric.title for metric in COSTS], [one.title for one in _BESIDE_COSTS]])
     for family in strategy_families(comparison.groups, comparison.names):
         for group, name in family:
-            table.add([name], [metric.text(group) for metric in (*COSTS, STALENESS, ACCURACY)])
+            table.add([name], [metric.text(group) for metric in (*COSTS, *_BESIDE_COSTS)])
     yield table
     yield Lines([pair.sentence for pair in comparison.sync_async_comparisons if pair.sentence])
 

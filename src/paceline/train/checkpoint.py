@@ -20,6 +20,7 @@ from paceline.workloads.parameters import Parameters, ParameterShape, Vector
 
 _FORMAT = "paceline-checkpoint-1"
 _VELOCITY = "velocity/"
+_OUTER_VELOCITY = "outer-velocity/"
 _COUNT = re.compile(r"[0-9]{1,18}")
 _NAME = re.compile(r"update-(\d{1,18})\.safetensors")
 
@@ -31,6 +32,8 @@ class TrainingState(msgspec.Struct, frozen=True):
     values: Parameters
     velocity: Parameters = {}
     """Empty without momentum."""
+    outer_velocity: Parameters = {}
+    """Of the outer optimizer of strategies that have one; empty without it."""
 
 
 def file_name(update: int) -> str:
@@ -43,7 +46,9 @@ def checkpoint_updates(names: Iterable[str]) -> list[int]:
 
 
 def encode(state: TrainingState) -> bytes:
-    tensors = state.values | {f"{_VELOCITY}{name}": velocity for name, velocity in state.velocity.items()}
+    tensors = dict(state.values)
+    for prefix, velocities in ((_VELOCITY, state.velocity), (_OUTER_VELOCITY, state.outer_velocity)):
+        tensors |= {f"{prefix}{name}": velocity for name, velocity in velocities.items()}
     metadata = {"format": _FORMAT, "update": str(state.update)}
     return save({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, metadata)
 
@@ -60,14 +65,13 @@ def read(path: Path, shapes: Sequence[ParameterShape]) -> TrainingState:
     """Read a checkpoint of a model with these parameters; StoreError if the file is anything else."""
     with _CheckpointFile(path) as file:
         values = {shape.name: file.tensor(shape.name, shape) for shape in shapes}
-        has_velocity = any(name.startswith(_VELOCITY) for name in file.names)
-        prefixed = {shape.name: f"{_VELOCITY}{shape.name}" for shape in shapes} if has_velocity else {}
-        velocity = {shape.name: file.tensor(prefixed[shape.name], shape) for shape in shapes if prefixed}
-        if extra := file.names - values.keys() - set(prefixed.values()):
+        velocity, outer_velocity = file.prefixed(_VELOCITY, shapes), file.prefixed(_OUTER_VELOCITY, shapes)
+        known = {f"{_VELOCITY}{name}" for name in velocity} | {f"{_OUTER_VELOCITY}{name}" for name in outer_velocity}
+        if extra := file.names - values.keys() - known:
             raise StoreError(
                 f"{path} belongs to another model: it has a parameter '{min(extra)}' that this model lacks"
             )
-        return TrainingState(file.update, values, velocity)
+        return TrainingState(file.update, values, velocity, outer_velocity)
 
 
 class _CheckpointFile:
@@ -93,6 +97,12 @@ class _CheckpointFile:
 
     def __exit__(self, *_: object) -> None:
         self._file.__exit__(None, None, None)
+
+    def prefixed(self, prefix: str, shapes: Sequence[ParameterShape]) -> Parameters:
+        """The tensors of all parameters whose names begin with `prefix`, without it; empty if there are none."""
+        if not any(name.startswith(prefix) for name in self.names):
+            return {}
+        return {shape.name: self.tensor(f"{prefix}{shape.name}", shape) for shape in shapes}
 
     def tensor(self, name: str, shape: ParameterShape) -> Vector:
         if name not in self.names:
@@ -131,6 +141,10 @@ class InitialState:
     def velocity(self, part: slice | None = None) -> Vector | None:
         """The velocities, in the same layout as `values`; None if all are zero."""
         return self._flat(self._state.velocity, part) if self._state and self._state.velocity else None
+
+    def outer_velocity(self) -> Vector | None:
+        """The velocities of the outer optimizer; None if all are zero."""
+        return self._flat(self._state.outer_velocity, None) if self._state and self._state.outer_velocity else None
 
     def _flat(self, parameters: Parameters, part: slice | None) -> Vector:
         flat = np.concatenate([parameters[shape.name].reshape(-1) for shape in self._model.parameters])

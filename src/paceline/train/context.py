@@ -105,6 +105,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """This task's share of the memory of its machine; 0 if that is not known."""
     options: dict[str, str] = {}
     """Options that only some engines have, such as `master`."""
+    strategy_options: dict[str, int | float | str] = {}
+    """Options that only some strategies have, such as `sync_every`; each has its default if the user gave no value."""
     tune_threads: bool = False
     """Whether the task may use fewer threads if it computes faster with them."""
     init: str | None = None

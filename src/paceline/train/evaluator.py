@@ -27,15 +27,15 @@ class Evaluator:
 
     def wants_to_stop(self, step: Step, outcome: Outcome) -> bool:
         """Evaluate if due. Only the chief decides when to stop."""
-        self.evaluate_if_due(step.update)
+        self.evaluate_if_due(step)
         return False
 
-    def evaluate_if_due(self, update: int) -> Evaluation | None:
-        """The evaluation, if one is due after this update."""
-        if not self._every or not self._test_batches or update < self._next:
+    def evaluate_if_due(self, step: Step) -> Evaluation | None:
+        """The evaluation, if one is due after this step: at the first step with the global parameters from then on."""
+        if not self._every or not self._test_batches or step.update < self._next or not step.has_global_parameters:
             return None
-        self._next = (update // self._every + 1) * self._every
-        return self._evaluate(update, final=False)
+        self._next = (step.update // self._every + 1) * self._every
+        return self._evaluate(step.update, final=False)
 
     def evaluate_at_end(self, update: int) -> Evaluation | None:
         """The final evaluation; None if there is no test set."""

@@ -154,12 +154,12 @@ class Chief:
     def wants_to_stop(self, step: Step, outcome: Outcome) -> bool:
         """Evaluate and checkpoint if due; whether a stop rule is met, the loss diverged, or the user halted the run."""
         job = self._context.job
-        evaluation = self._evaluator.evaluate_if_due(step.update)
+        evaluation = self._evaluator.evaluate_if_due(step)
         if evaluation and job.histograms and self._context.model.parameters:
             attach_histograms(self._context.rendezvous, self._strategy.parameters(), step.update)
         now = clock_ns()
         seconds = job.trained_s + (now - outcome.started_ns) / 1e9
-        checkpointed = self._checkpoint_if_due(step.update, seconds)
+        checkpointed = self._checkpoint_if_due(step, seconds)
         rule = first_met_rule(
             job.stop,
             update=step.update,
@@ -192,14 +192,14 @@ class Chief:
             parameters = self._strategy.parameters()
             self._context.rendezvous.attach("checkpoint", "final.safetensors", save(parameters))
 
-    def _checkpoint_if_due(self, update: int, seconds: float) -> bool:
+    def _checkpoint_if_due(self, step: Step, seconds: float) -> bool:
         """Whether a checkpoint was written."""
-        due = self._checkpoints.announced
+        due = self._checkpoints.announced and step.has_global_parameters
         if due:
             with self._context.recorder.checkpoint():
-                self._checkpoint(update)
-            self._checkpoints.written(update, seconds)
-        self._announce_checkpoint(update, seconds)
+                self._checkpoint(step.update)
+            self._checkpoints.written(step.update, seconds)
+        self._announce_checkpoint(step.update, seconds)
         return due
 
     def _announce_checkpoint(self, update: int, seconds: float) -> None:

@@ -14,23 +14,30 @@ Broadcast = Callable[[int, int], tuple[int, int]]
 
 
 class StopConsensus:
-    def __init__(self, broadcast: Broadcast, eval_every: int | None) -> None:
+    """`always_every`: all workers take part in a broadcast at the multiples of this number of updates; `every_s`: about
+    how many seconds are between the others."""
+
+    def __init__(self, broadcast: Broadcast, always_every: int | None, every_s: float = _BROADCAST_EVERY_S) -> None:
         self._broadcast = broadcast
-        self._eval_every = eval_every
+        self._always_every, self._every_s = always_every, every_s
         self._next = 1
         self._last_update, self._last_ns = 0, clock_ns()
 
     def stop_now(self, chief_wants_stop: bool, update: int) -> bool:
-        if update < self._next and not (self._eval_every and update % self._eval_every == 0):
+        if update < self._next and not (self._always_every and update % self._always_every == 0):
             return False
         stop, self._next = self._broadcast(int(chief_wants_stop), self._next_broadcast(update))
         return bool(stop)
 
+    def broadcast_at(self, update: int) -> None:
+        """Broadcast at this update too. All workers must call it."""
+        self._next = min(self._next, update)
+
     def _next_broadcast(self, update: int) -> int:
-        """The update that is about _BROADCAST_EVERY_S ahead, at the throughput since the last broadcast."""
+        """The update that is about `every_s` ahead, at the throughput since the last broadcast."""
         now = clock_ns()
         steps, elapsed = update - self._last_update, (now - self._last_ns) / 1e9
         self._last_update, self._last_ns = update, now
-        steps_ahead = int(_BROADCAST_EVERY_S * steps / elapsed) if elapsed > 0 else 1
+        steps_ahead = int(self._every_s * steps / elapsed) if elapsed > 0 else 1
         # At most twice the last distance: after a slow-down, the next broadcast must not be far away.
         return update + max(1, min(steps_ahead, 2 * steps))

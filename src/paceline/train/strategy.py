@@ -29,6 +29,9 @@ class Step(msgspec.Struct, frozen=True):
     applied: bool = True
     """Whether the gradient was used. False: it arrived too late for its update or after the end of the run, so the
     step does not count."""
+    has_global_parameters: bool = True
+    """Whether the worker has the global parameters after this step, which can be evaluated and stored. False between
+    two exchanges of a strategy whose workers train alone for several steps."""
 
 
 class Exchanged(msgspec.Struct):

@@ -6,6 +6,7 @@ from paceline.workloads.block_matmul import BlockMatmul
 from paceline.workloads.workload import Workload
 
 _NO_SERVER = "it trains no parameters, so a parameter server has nothing to do: use allreduce or single"
+_NO_ROUNDS = "it trains nothing that could be averaged: use single or allreduce"
 
 
 def _workload(placement: Literal["colocated", "scattered"], summary: str) -> Workload:
@@ -16,7 +17,7 @@ def _workload(placement: Literal["colocated", "scattered"], summary: str) -> Wor
         blocks=BlockMatmul(blocks=6, side=1_000, placement=placement),
         dataset="none",
         train_examples=0,
-        refused={"has_servers": _NO_SERVER},
+        refused={"has_servers": _NO_SERVER, "has_rounds": _NO_ROUNDS},
     )
 
 

@@ -5,23 +5,24 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from paceline.data.batches import Batch
+from paceline.engines.torch.compressed_allreduce import CompressedAllReduce
 from paceline.engines.torch.gradient_exchange import Exchange, GlooExchange, SharedMemoryExchange
 from paceline.engines.torch.network import Network, TorchSgd
 from paceline.engines.torch.process_group import join_process_group
+from paceline.engines.torch.same_parameters import SameParameters
 from paceline.recording.recorder import clock_ns
-from paceline.train.checkpoint import InitialState, TrainingState
+from paceline.train.checkpoint import InitialState
+from paceline.train.compression import compression_of
 from paceline.train.context import TaskContext
-from paceline.train.stop_consensus import StopConsensus
-from paceline.train.strategy import Exchanged, Predictor, Step
-from paceline.workloads.parameters import Parameters
+from paceline.train.strategy import Exchanged, Step
 
 
-class AllReduce:
+class AllReduce(SameParameters):
     """One of several workers that all have the same parameters and apply the same mean gradient in every step."""
 
     def __init__(self, context: TaskContext) -> None:
+        super().__init__(context)
         job, model = context.job, context.model
-        self._recorder, self._workers = context.recorder, job.workers
         initial = InitialState(context)
         self._network = Network(model, initial.values())
         # Before DDP and the exchange of gradients are set up: this computes without the other workers.
@@ -37,15 +38,10 @@ class AllReduce:
         for _ in range(2):
             self._differentiate(model.blank(job.batch))
         self._updates = initial.update
-        self._stop_consensus = StopConsensus(self._broadcast, job.eval_every)
-        self._broadcast_buffer = torch.zeros(2, dtype=torch.int64)
 
     @property
     def exchanged(self) -> Exchanged:
         return self._exchange.exchanged
-
-    def start(self) -> int:
-        return self._updates
 
     def step(self, batch: Batch) -> Step:
         start = clock_ns()
@@ -62,24 +58,6 @@ class AllReduce:
         self._updates += 1
         return Step(loss, self._updates)
 
-    def stop_now(self, chief_wants_stop: bool, update: int) -> bool:
-        return self._stop_consensus.stop_now(chief_wants_stop, update)
-
-    def finish(self) -> None:
-        """Do nothing: every worker already has the final parameters."""
-
-    def predictor(self) -> Predictor:
-        return self._network.predict
-
-    def parameters(self) -> Parameters:
-        return self._network.snapshot()
-
-    def state(self, update: int) -> TrainingState:
-        return self._sgd.state(update)
-
-    def close(self) -> None:
-        dist.destroy_process_group()
-
     def _differentiate(self, batch: Batch) -> float:
         """The loss of a batch. The mean gradients of all workers are then in the `grad` of the parameters."""
         self._network.clear_gradients()
@@ -89,14 +67,6 @@ class AllReduce:
         # instead would take another pass over all of them.
         (loss / self._workers).backward()
         return loss.item()
-
-    def _broadcast(self, first: int, second: int) -> tuple[int, int]:
-        """The chief's two numbers, in every worker."""
-        with self._recorder.wait:
-            self._broadcast_buffer[0], self._broadcast_buffer[1] = first, second
-            dist.broadcast(self._broadcast_buffer, src=0)
-        first, second = self._broadcast_buffer.tolist()
-        return first, second
 
     def sum(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
         """Start to sum a bucket over all workers; DDP calls this hook when the gradients of the bucket are complete."""
@@ -113,3 +83,9 @@ def _join_exchange(context: TaskContext, network: Network) -> Exchange:
     exchange = SharedMemoryExchange(context.job, network)
     exchange.map_peers(join_process_group(context, exchange.address))
     return exchange
+
+
+def make_allreduce(context: TaskContext) -> AllReduce | CompressedAllReduce:
+    """The worker of the strategy, with or without compression."""
+    compression = compression_of(context.job)
+    return CompressedAllReduce(context, compression) if compression else AllReduce(context)

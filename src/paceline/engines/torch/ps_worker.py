@@ -8,12 +8,14 @@ import torch
 from paceline.data.batches import Batch
 from paceline.engines.torch.network import Network
 from paceline.paramserver.buckets import BucketIndices, buckets_by_parameter, cut_buckets, shard_sizes
+from paceline.paramserver.compressed_transfer import CompressedWorkerTransfer
 from paceline.paramserver.transfer import WorkerTransfer
 from paceline.paramserver.transports.connections import ServerConnections
 from paceline.paramserver.transports.shared_memory import SEGMENT
-from paceline.paramserver.wire import Op, Reply, Request
+from paceline.paramserver.wire import Buffer, Op, Reply, Request
 from paceline.recording.recorder import clock_ns
 from paceline.train.checkpoint import TrainingState
+from paceline.train.compression import compression_of
 from paceline.train.context import TaskContext
 from paceline.train.strategy import Exchanged, Predictor, Step
 from paceline.workloads.parameters import Parameters, Vector
@@ -25,7 +27,12 @@ class ParameterServerWorker:
     def __init__(self, context: TaskContext) -> None:
         job, model = context.job, context.model
         self._job, self._recorder, self._shapes = job, context.recorder, model.parameters
-        self._transfer = WorkerTransfer(job, model.size)
+        compression = compression_of(job)
+        self._transfer = (
+            CompressedWorkerTransfer(job, model.parameters, compression)
+            if compression
+            else WorkerTransfer(job, model.size)
+        )
         peers = context.rendezvous.exchange_addresses(self._transfer.address)
         self._transfer.map_peers(peers)
         self._network = Network(model, self._transfer.values)
@@ -61,14 +68,15 @@ class ParameterServerWorker:
         computed = clock_ns()
         self._pusher.finish()
         pushed = clock_ns()
-        replies = self._receive_replies()
+        replies = self._receive_replies(self._transfer.store_reply)
         end = clock_ns()
         # The time for which the server delayed its reply for slower workers counts as waiting, not as transfer.
-        answered = min(end, pushed + max(reply.waited_ns for reply in replies))
+        waited = max(reply.waited_ns for reply in replies)
+        answered = min(end, pushed + waited)
         record = self._recorder.current
         record.compute_start_ns, record.compute_end_ns = start, computed
         record.push_start_ns, record.push_end_ns = computed, pushed
-        if self._job.synchronous:
+        if waited:
             record.wait_start_ns, record.wait_end_ns = pushed, answered
         record.pull_start_ns, record.pull_end_ns = answered, end
         return Step(
@@ -129,20 +137,20 @@ class ParameterServerWorker:
         """Pull all values."""
         for bucket in self._buckets:
             self._connections[bucket.server].send(Request(Op.PULL, bucket=bucket.number))
-        self._receive_replies()
+        self._receive_replies(self._transfer.store_pulled)
 
     def _push(self, index: int) -> None:
         bucket = self._buckets[index]
         request = Request(Op.PUSH, self._versions[bucket.server], bucket.number)
         self._connections[bucket.server].send(request, self._transfer.push_payload(bucket.in_model))
 
-    def _receive_replies(self) -> list[Reply]:
+    def _receive_replies(self, store: Callable[[slice, Buffer], None]) -> list[Reply]:
         """Receive one reply for every bucket, and store the values that it carries."""
         replies = []
         for server, (connection, buckets) in enumerate(zip(self._connections, self._buckets_by_server, strict=True)):
             for _ in buckets:
                 reply, payload = connection.receive()
-                self._transfer.store_reply(buckets[reply.bucket].in_model, payload)
+                store(buckets[reply.bucket].in_model, payload)
                 replies.append(reply)
                 self._versions[server] = max(self._versions[server], reply.update)
         return replies

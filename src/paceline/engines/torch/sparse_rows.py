@@ -156,9 +156,10 @@ class RowsWorker:
         replies, self._rows = self._client.push(gradient, next_indices)
         end = clock_ns()
         # The time for which the server delayed its reply for slower workers counts as waiting, not as transfer.
-        pushing = min(end, computed + max(reply.waited_ns for reply in replies))
+        waited = max(reply.waited_ns for reply in replies)
+        pushing = min(end, computed + waited)
         record.compute_start_ns, record.compute_end_ns = start, computed
-        if self._job.synchronous:
+        if waited:
             record.wait_start_ns, record.wait_end_ns = computed, pushing
         record.push_start_ns, record.push_end_ns = pushing, end
         staleness = max(reply.staleness for reply in replies)

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import msgspec
 import torch
 
-from paceline.engines.torch.allreduce import AllReduce
+from paceline.engines.torch.allreduce import make_allreduce
 from paceline.engines.torch.block_matmul import BlockMatmulWorker
+from paceline.engines.torch.local_steps import LocalSteps
 from paceline.engines.torch.ps_worker import ParameterServerWorker
 from paceline.engines.torch.single import Single
 from paceline.engines.torch.sparse_rows import RowsWorker, SingleRows
@@ -21,13 +22,17 @@ _WORKERS: dict[str, Callable[[TaskContext], WorkerStrategy]] = {
     "single": Single,
     "ps-sync": ParameterServerWorker,
     "ps-async": ParameterServerWorker,
-    "allreduce": AllReduce,
+    "ssp": ParameterServerWorker,
+    "allreduce": make_allreduce,
+    "local-sgd": LocalSteps,
+    "diloco": LocalSteps,
 }
 
 _ROW_WORKERS: dict[str, Callable[[TaskContext], WorkerStrategy]] = {
     "single": SingleRows,
     "ps-sync": RowsWorker,
     "ps-async": RowsWorker,
+    "ssp": RowsWorker,
 }
 
 
