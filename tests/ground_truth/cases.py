@@ -17,11 +17,13 @@ class Case(msgspec.Struct, frozen=True):
     """Text that must be part of `where` of the bottleneck."""
     spec: dict[str, Any]
     env: dict[str, str] = {}
+    onset_s: float | None = None
+    """When the bottleneck began, in seconds of training; None if it was there from the start."""
 
 
-def case(name: str, cause: str, where: str, *, reader: str = "", **spec: Any) -> Case:
+def case(name: str, cause: str, where: str, *, reader: str = "", onset_s: float | None = None, **spec: Any) -> Case:
     spec = {"workload": "logreg", "stop": "seconds=4", **spec}
-    return Case(name, cause, where, spec, {"READER": reader} if reader else {})
+    return Case(name, cause, where, spec, {"READER": reader} if reader else {}, onset_s)
 
 
 NETNS: dict[str, Any] = {"hosts": "netns"}
@@ -76,5 +78,14 @@ CASES = [
          cpus="- 0.1 -", **NETNS),
     case("imbalance-servers", "imbalance", "ps0 on h1", engine="tensorflow", strategy="ps-async", layout="p p w w",
          link="5mbit", stop="seconds=8", **NETNS),
+    # Bottlenecks that begin in the middle of the training, or move from worker to worker.
+    case("straggler-from-5s", "straggler", "w1 on h3", strategy="ps-sync", layout="p w w", stop="seconds=15",
+         fault="slow h3 to 0.05 cpus at 5s", onset_s=5, **NETNS),
+    case("network-from-5s", "network", "h1", strategy="ps-async", layout="p w w", stop="seconds=15",
+         fault="limit h1 to 10mbit at 5s", onset_s=5, **NETNS),
+    case("straggler-in-turn", "straggler", "in turn", workload="lenet", strategy="allreduce", layout="w w w",
+         cpus="0.6", stop="seconds=19",
+         fault=("slow h2 to 0.15 cpus for 5s at 1s", "slow h3 to 0.15 cpus for 5s at 7s",
+                "slow h1 to 0.15 cpus for 5s at 13s"), **NETNS),
 ]  # fmt: skip
 BY_NAME = {case.name: case for case in CASES}

@@ -14,8 +14,10 @@ from pathlib import Path
 import paceline
 from ground_truth.cases import BY_NAME, Case
 from paceline.store.paths import RunPaths
-from paceline.store.result import Result
+from paceline.store.result import Result, Verdict
 
+ONSET_TOLERANCE_S = 1.5
+"""A fault takes effect some tenths of a second after its time, and windows have a length of a second."""
 RECORDED = Path(__file__).with_name("recorded")
 
 
@@ -27,7 +29,14 @@ def run(case: Case, runs: Path) -> Result:
 
 def is_right(case: Case, result: Result) -> bool:
     verdict = result.verdict
-    return result.status == "ok" and verdict.cause == case.cause and case.where in verdict.where
+    named = verdict.cause == case.cause and case.where in verdict.where
+    return result.status == "ok" and named and began_in_time(case, verdict)
+
+
+def began_in_time(case: Case, verdict: Verdict) -> bool:
+    """Whether the start of the bottleneck was found, if it began in the middle of the training."""
+    starts = [one.start_s for one in verdict.episodes if one.cause == case.cause and case.where in one.where]
+    return case.onset_s is None or any(abs(start_s - case.onset_s) <= ONSET_TOLERANCE_S for start_s in starts)
 
 
 def record(case: Case, result: Result) -> None:

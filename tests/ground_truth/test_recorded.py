@@ -7,6 +7,7 @@ import pytest
 
 from analyze.bottleneck.test_judge import assert_consistent
 from ground_truth.cases import BY_NAME
+from ground_truth.run import began_in_time
 from paceline.analyze.summary import summarize
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
@@ -21,6 +22,7 @@ def test_bottleneck_of_a_recorded_run_is_the_one_that_was_created(folder: Path, 
     verdict = summarize(StoredRun(RunPaths(tmp_path / folder.name))).verdict
     assert_consistent(verdict)
     assert (verdict.cause, case.where in verdict.where) == (case.cause, True), verdict
+    assert began_in_time(case, verdict), verdict.episodes
 
 
 def test_every_cause_has_a_recorded_run() -> None:

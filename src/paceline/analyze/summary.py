@@ -15,6 +15,7 @@ from paceline.analyze.bottleneck.over_time import judge_over_time
 from paceline.analyze.bottleneck.remedies import configuration_of
 from paceline.analyze.hosts import background_cores
 from paceline.analyze.machines import Machines, machines_of
+from paceline.analyze.memory_growth import memory_growth
 from paceline.analyze.recovery import recoveries
 from paceline.analyze.run_hosts import hosts_between
 from paceline.analyze.training import Training, first_step_s, steps_before, total_s, updates_of
@@ -70,6 +71,7 @@ def summarize(run: StoredRun) -> Result:
         versions=_versions(run),
         other_cores_mean=round(machines.total(background), 3),
         other_cores_by_host={host: round(cores, 3) for host, cores in background.items()},
+        memory_growth=memory_growth(run.samples, start_s=training.start_s, end_s=training.end_s),
         not_observed=list(dict.fromkeys(note for event in training.outcomes.values() for note in event.notes)),
     )
 

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+from paceline.present.numbers import duration
 from paceline.present.thresholds import BACKGROUND_LOAD_CORES, SHORT_TRAINING_S
 from paceline.store.paths import RunPaths
-from paceline.store.result import Result
+from paceline.store.result import MemoryGrowth, Result
 
 
 def run_notes(result: Result) -> list[str]:
@@ -28,6 +29,7 @@ def run_notes(result: Result) -> list[str]:
             f"{result.unrecorded_steps} of the steps have no record: their worker was killed after its gradient was "
             "applied and before it had recorded the step"
         )
+    notes += [_growth(growth) for growth in result.memory_growth]
     notes += [f"not measured: {what}" for what in result.not_measured]
     if result.details:
         notes.append(f"{result.engine}: " + ", ".join(_detail(*item) for item in result.details.items()))
@@ -35,6 +37,16 @@ def run_notes(result: Result) -> list[str]:
     if 0 < result.train_s < SHORT_TRAINING_S:
         notes.append(f"training took only {result.train_s:.2f} s: too short for reliable host metrics")
     return notes
+
+
+def _growth(growth: MemoryGrowth) -> str:
+    full = (
+        f"; at this rate the memory is full after {duration(growth.full_after_s)} more" if growth.full_after_s else ""
+    )
+    return (
+        f"memory of {growth.task} on {growth.host} grows by {growth.mb_per_s:.3g} MB/s, from {growth.from_mb:,.0f} to "
+        f"{growth.to_mb:,.0f} MB{full}"
+    )
 
 
 def _detail(name: str, value: str | float) -> str:

@@ -184,6 +184,18 @@ class AccountedTime(msgspec.Struct, kw_only=True):
     share: Share
 
 
+class MemoryGrowth(msgspec.Struct, kw_only=True):
+    """A task whose memory grew steadily until the end of the training."""
+
+    task: str
+    host: str
+    mb_per_s: float
+    from_mb: float
+    to_mb: float
+    full_after_s: float | None = None
+    """Seconds after the end of the training until the memory of the machine would be used up at that rate."""
+
+
 class Episode(msgspec.Struct, kw_only=True):
     """A period of the training with one bottleneck."""
 
@@ -333,6 +345,8 @@ class Result(msgspec.Struct, kw_only=True):
     """What could not be measured, because it ran on machines that are not the run's own."""
     not_observed: list[str] = []
     """What could not be observed of a user's script, a line each."""
+    memory_growth: list[MemoryGrowth] = []
+    """The tasks whose memory grew steadily until the end of the training, the fastest growth first."""
     schema: int = SCHEMA
     """Schema version with which the result was written; `decode` fills in keys that a later version added."""
 
