@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-all bench scale soak check site docs reports format clean setup
+.PHONY: demo test test-all bench scale soak check site docs notebook reports format clean setup
 
 setup: $(READY)
 
@@ -56,6 +56,10 @@ docs: $(READY)
 	$(BIN)/python docs/options.py
 	$(BIN)/python docs/python_api.py
 	$(BIN)/python docs/dashboard.py
+
+# Runs docs/guide/notebook.ipynb again and writes its outputs and its page.
+notebook: $(READY)
+	$(BIN)/python docs/notebook.py
 
 # Makes every recipe's small form that is not in runs/ yet, which takes half an hour, and writes docs/reports.md.
 reports: $(READY)

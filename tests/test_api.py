@@ -13,7 +13,8 @@ from paceline.spec.experiment import OPTIONS
 def test_every_option_is_a_keyword_with_its_default() -> None:
     parameters = dict(inspect.signature(paceline.run).parameters)
     assert parameters.pop("workload").default is inspect.Parameter.empty
-    del parameters["unknown"]
+    for name in ("unknown", "check", "progress"):
+        del parameters[name]
     assert parameters.keys() == OPTIONS.keys() - {"workload"}
     for name, parameter in parameters.items():
         assert parameter.kind is inspect.Parameter.KEYWORD_ONLY
@@ -22,7 +23,17 @@ def test_every_option_is_a_keyword_with_its_default() -> None:
 
 def test_docstring_describes_every_option() -> None:
     text = " ".join((paceline.run.__doc__ or "").split())
-    assert all(f"{name}: {option.help}" in text for name, option in OPTIONS.items())
+    assert all(f"{name}: {option.help}" in text for name, option in OPTIONS.items() if name != "workload")
+    assert all(f"{name}: " in text for name in ("workload", "check", "progress"))
+
+
+def test_launch_has_the_options_of_the_command() -> None:
+    parameters = inspect.signature(paceline.launch).parameters
+    launched = {name for name, option in OPTIONS.items() if option.launch}
+    own = {"script", "arguments", "module", "param", "check", "progress", "unknown"}
+    assert parameters.keys() == launched | own
+    text = " ".join((paceline.launch.__doc__ or "").split())
+    assert all(f"{name}: {OPTIONS[name].help}" in text for name in launched)
 
 
 def test_invalid_arguments_are_refused_by_mypy_and_at_run_time(tmp_path: Path) -> None:
@@ -42,5 +53,5 @@ def test_list_of_values_makes_a_sweep(tmp_path: Path) -> None:
 
 
 def test_public_names_are_listed() -> None:
-    assert sorted(dir(paceline)) == sorted(paceline.__all__)
+    assert sorted(dir(paceline)) == sorted([*paceline.__all__, "__version__"])
     assert all(hasattr(paceline, name) for name in paceline.__all__)

@@ -28,7 +28,7 @@ ALLOWED = {
     "train": "data errors files plan ports recording spec workloads",
     "paramserver": "data errors plan ports recording spec train workloads",
     "engines": "data entry_points errors files paramserver plan ports recording spec train versions workloads",
-    "observe": "engines errors plan ports recording spec train",
+    "observe": "engines errors plan ports recording spec train user_files",
     "agent": "errors files forkserver messages process_marks recording versions",
     "task": "data entry_points errors files forkserver messages ports recording train workloads",
     "hosts": "entry_points errors forkserver ports process_marks spec versions",
@@ -41,16 +41,17 @@ ALLOWED = {
     "control": "analyze data engines errors files hosts messages plan preload recording spec store train units versions"
     " workloads",
     "metrics": "control errors messages plan store",
-    "terminal": "analyze control plan present recipes spec store units",
+    "terminal": "analyze control errors plan present recipes spec store units",
     "page": "errors present",
     "report": "analyze errors page present recording spec store",
     "available": "data engines errors hosts plan spec strategies workloads",
     "pipeline": "analyze available control data engines errors hosts plan preload spec store strategies versions"
     " workloads",
-    "api": "pipeline spec store",
+    "api": "analyze control errors pictures pipeline plan present recipes report spec store terminal user_files"
+    " workloads",
     "cli": "analyze control data engines errors hosts metrics pictures pipeline plan preload recipes report spec store"
     " strategies terminal units workloads",
-    "__init__": "api data workloads",
+    "__init__": "api data errors workloads",
     "__main__": "cli",
 }
 """Folder or module at the top of the package -> what it may import. A new import between two folders is a decision:

@@ -112,7 +112,7 @@ def test_worker_with_a_blocked_reader_is_named_instead_of_those_that_wait_for_it
     file = tmp_path / "reader.py"
     file.write_text(BLOCKED_READER)
     (result,) = paceline.run(
-        str(file), strategy="allreduce", layout="w w w", stop="seconds=60", runs=str(tmp_path / "runs")
+        str(file), check=False, strategy="allreduce", layout="w w w", stop="seconds=60", runs=str(tmp_path / "runs")
     )
     assert result.status == "failed"
     assert (result.reason or "").startswith("w1 on h2 is stuck: step ")
@@ -125,7 +125,7 @@ def test_long_evaluation_is_not_reported_as_stuck(tmp_path: Path, monkeypatch: p
     """Each evaluation takes longer than a step may take before a worker counts as stuck."""
     monkeypatch.setattr(watchdog, "MIN_STALL_S", 1.5)
     (result,) = paceline.run(
-        "alexnet:cifar", strategy="ps-sync", layout="pw w", batch=2, eval_every=5, eval_examples=3_000,
+        "alexnet:cifar", check=False, strategy="ps-sync", layout="pw w", batch=2, eval_every=5, eval_examples=3_000,
         stop="steps=10", runs=str(tmp_path / "runs"),
     )  # fmt: skip
     assert (result.status, result.incidents) == ("ok", [])

@@ -4,29 +4,73 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from paceline.api import run
+    from paceline.api.comparison import RunComparison
+    from paceline.api.read import compare, load, write_report
+    from paceline.api.reproduce import ReproducedTable, reproduce
+    from paceline.api.results import Results, RunResult
+    from paceline.api.run import launch, run
     from paceline.data.batches import Share
+    from paceline.errors import PacelineError, RunFailed, UsageError
     from paceline.workloads.functions import TensorFunction
     from paceline.workloads.model import Model
     from paceline.workloads.workload import Workload
 
-__all__ = ["Model", "Share", "TensorFunction", "Workload", "run"]
+    __version__: str
+
+__all__ = [
+    "Model",
+    "PacelineError",
+    "ReproducedTable",
+    "Results",
+    "RunComparison",
+    "RunFailed",
+    "RunResult",
+    "Share",
+    "TensorFunction",
+    "UsageError",
+    "Workload",
+    "compare",
+    "launch",
+    "load",
+    "reproduce",
+    "run",
+    "write_report",
+]
 
 # Each name is imported when it is first used, which keeps `paceline --help` fast.
 _MODULES = {
     "Model": "paceline.workloads.model",
+    "PacelineError": "paceline.errors",
+    "ReproducedTable": "paceline.api.reproduce",
+    "Results": "paceline.api.results",
+    "RunComparison": "paceline.api.comparison",
+    "RunFailed": "paceline.errors",
+    "RunResult": "paceline.api.results",
     "Share": "paceline.data.batches",
     "TensorFunction": "paceline.workloads.functions",
+    "UsageError": "paceline.errors",
     "Workload": "paceline.workloads.workload",
-    "run": "paceline.api",
+    "compare": "paceline.api.read",
+    "launch": "paceline.api.run",
+    "load": "paceline.api.read",
+    "reproduce": "paceline.api.reproduce",
+    "run": "paceline.api.run",
+    "write_report": "paceline.api.read",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return getattr(importlib.import_module(_MODULES[name]), name)
-    raise AttributeError(f"module 'paceline' has no attribute '{name}'")
+        value = getattr(importlib.import_module(_MODULES[name]), name)
+    elif name == "__version__":
+        from importlib.metadata import version
+
+        value = version("paceline")
+    else:
+        raise AttributeError(f"module 'paceline' has no attribute '{name}'")
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, "__version__"]

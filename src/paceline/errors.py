@@ -11,11 +11,13 @@ PacelineError
 │   └── PageError     the page cannot be drawn, or cannot be served at the requested address
 └── RunError          a run started and failed (exit code 1)
     ├── PeersGone     a task has lost its peers; it can continue only if it is given new ones
+    ├── RunFailed     a run that Python code asked for failed or diverged
     └── ScriptError   a user's script failed or exited with a code other than 0
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from typing import Any
 
 _MAX_LINE_LENGTH = 1_000
 _MAX_TEXT_LENGTH = 20_000
@@ -107,6 +109,14 @@ class RunError(PacelineError):
 
 class PeersGone(RunError):
     pass
+
+
+class RunFailed(RunError):
+    """A run of `paceline.run` failed or diverged. `results` has the results of all runs, also of successful ones."""
+
+    def __init__(self, line: str, results: Sequence[Any]) -> None:
+        super().__init__(line)
+        self.results = results
 
 
 class ScriptError(RunError):

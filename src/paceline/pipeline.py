@@ -4,12 +4,11 @@ Read this module first.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from paceline.analyze.conditions import changed_conditions
 from paceline.analyze.load import load_result
@@ -28,7 +27,7 @@ from paceline.errors import PlanError, StoreError
 from paceline.hosts.registry import host_provider
 from paceline.plan.place import RunPlan, place, with_only_engine
 from paceline.preload import prepared
-from paceline.spec.experiment import OPTIONS, Experiment
+from paceline.spec.experiment import Experiment
 from paceline.spec.load import experiment as read_experiment
 from paceline.spec.load import load_toml
 from paceline.spec.sweep import expand, key
@@ -184,16 +183,6 @@ def _run_plans(
             results.append(result)
     if interrupts.received and not (results and results[-1].status == "aborted"):
         # Ctrl-C came after the last run had ended, but before the remaining runs were started.
-        raise KeyboardInterrupt
-    return results
-
-
-def run_fields(fields: Mapping[str, Any]) -> list[Result]:
-    """Make the runs of an experiment given as fields, and print nothing; Ctrl-C is raised as KeyboardInterrupt."""
-    # A keyword argument of `paceline.run` that has its default was not given.
-    given = {name: value for name, value in fields.items() if name not in OPTIONS or value != OPTIONS[name].default}
-    results = run(read_experiment(given), lambda *_: nullcontext(lambda _state: None), lambda *_: None)
-    if results[-1].status == "aborted":
         raise KeyboardInterrupt
     return results
 

@@ -19,6 +19,8 @@ from types import ModuleType
 __path__: list[str] = []
 """Having a path makes this module a package for the import system. It is empty: `_Finder` finds the submodules."""
 _VARIABLE = "PACELINE_USER_FILES"
+CELL_PREFIX = "cell-"
+"""The name of a notebook cell in tracebacks begins with this; a hash of the source of the cell follows."""
 
 
 def register(path: Path) -> str:

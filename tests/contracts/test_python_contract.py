@@ -15,7 +15,14 @@ def public_names(module: ModuleType) -> dict[str, list[str]]:
     return {name: _parameters(getattr(module, name)) for name in vars(module)["__all__"]}
 
 
+RETURNED = ("ReproducedTable", "Results", "RunComparison", "RunResult")
+"""Classes that users do not make themselves: their own properties and methods are listed instead of parameters."""
+
+
 def _parameters(function: Callable[..., object]) -> list[str]:
+    if getattr(function, "__name__", "") in RETURNED:
+        fields = getattr(function, "__struct_fields__", ())  # The JSON contract covers these.
+        return ["*", *sorted(name for name in vars(function) if not name.startswith("_") and name not in fields)]
     parameters = inspect.signature(function).parameters.values()
     by_position = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     by_name = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]

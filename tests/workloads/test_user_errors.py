@@ -42,7 +42,9 @@ def run(tmp_path: Path, fail: str = "pass", label: int = 0, **fields: Any) -> tu
     file = tmp_path / "broken.py"
     fail = textwrap.indent(textwrap.dedent(fail), " " * 12).strip()
     file.write_text(WORKLOAD.replace("FAIL", fail).replace("LABEL", str(label)))
-    (result,) = paceline.run(str(file), runs=str(tmp_path / "runs"), stop="steps=100000", batch=4, **fields)
+    (result,) = paceline.run(
+        str(file), runs=str(tmp_path / "runs"), stop="steps=100000", batch=4, check=False, **fields
+    )
     return result, StoredRun(RunPaths(Path(result.dir)))
 
 

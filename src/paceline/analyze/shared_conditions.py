@@ -6,10 +6,11 @@ from paceline.analyze.repeats import Group, setting, varied
 from paceline.present.labels import REPEATS_LEGEND, setting_label
 from paceline.present.numbers import count
 from paceline.spec.experiment import DEFAULTS
+from paceline.store.paths import shipped_name
 from paceline.store.result import Result
 
 _FIRST_LINE: dict[str, Callable[[Result], str]] = {
-    "workload": lambda result: result.workload,
+    "workload": lambda result: shipped_name(result.workload) or result.workload,
     "size": lambda result: result.size,
     "engine": lambda result: result.engine,
     "strategy": lambda result: result.strategy,

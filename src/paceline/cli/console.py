@@ -5,14 +5,12 @@ send escape sequences to the terminal.
 """
 
 import sys
-from collections.abc import Iterator
 from typing import TextIO
 
-from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook
-from rich.segment import Segment
+from rich.console import Console
 
 from paceline.cli.streams import discard
-from paceline.errors import printable
+from paceline.terminal.sanitize import sanitized
 
 _WIDTH_WHEN_PIPED = 160
 """Columns when stdout is not a terminal: enough that rich does not cut the tables."""
@@ -36,36 +34,14 @@ class _Messages(Console):
 def output() -> Console:
     """The console for the result of a command, on stdout."""
     console = _Output(highlight=False)
-    return _sanitized(console if console.is_terminal else _Output(highlight=False, width=_WIDTH_WHEN_PIPED))
+    return sanitized(console if console.is_terminal else _Output(highlight=False, width=_WIDTH_WHEN_PIPED))
 
 
 def messages(file: TextIO | None = None) -> Console:
     """The console for progress and messages, on stderr unless a file is given."""
-    return _sanitized(_Messages(file=file or sys.stderr, highlight=False, quiet=not (file or sys.stderr)))
+    return sanitized(_Messages(file=file or sys.stderr, highlight=False, quiet=not (file or sys.stderr)))
 
 
 def print_message(line: str) -> None:
     """Print a line for the user on stderr; the line is not wrapped."""
     messages().print(line, markup=False, soft_wrap=True)
-
-
-def _sanitized(console: Console) -> Console:
-    console.push_render_hook(_SanitizeHook())
-    return console
-
-
-class _SanitizeHook(RenderHook):
-    """Replaces control characters in everything a console prints; rich itself passes them on."""
-
-    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
-        return [_Sanitized(renderable) for renderable in renderables]
-
-
-class _Sanitized:
-    def __init__(self, renderable: RenderableType) -> None:
-        self._renderable = renderable
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
-        for segment in console.render(self._renderable, options):
-            # Rich's own escape sequences stay: colours are styles here, and cursor movements are control segments.
-            yield segment if segment.control else Segment(printable(segment.text), segment.style)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from paceline.errors import ScriptError, message_of, one_line, shorten
 from paceline.train.context import ScriptJob
+from paceline.user_files import CELL_PREFIX
 
 _OWN = os.path.dirname(os.path.abspath(__file__))
 """The folder of this package, whose frames are left out."""
@@ -35,7 +36,7 @@ def _is_own(filename: str) -> bool:
 
 def _is_users(frame: traceback.FrameSummary, path: Path) -> bool:
     """Whether a frame is in the script or beside it, and not in an installed package."""
-    inside = frame.filename.startswith((str(path.parent), os.getcwd()))
+    inside = frame.filename.startswith((str(path.parent), os.getcwd(), CELL_PREFIX))
     return inside and "site-packages" not in frame.filename
 
 

@@ -28,7 +28,7 @@ def as_json(results: Sequence[Result]) -> str:
 
 def as_csv(results: Sequence[Result]) -> str:
     """One row per run; one column per value, named by its path in the JSON: `workers.w0.steps`."""
-    rows = [dict(_flat(msgspec.to_builtins(result))) for result in results]
+    rows = [dict(flat_fields(msgspec.to_builtins(result))) for result in results]
     columns = list(dict.fromkeys(column for row in rows for column in row))
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -72,15 +72,15 @@ def _text(text: str) -> str:
     return flat
 
 
-def _flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def flat_fields(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """`{"a": {"b": 1}}` -> a.b = 1. Items of lists are named by their task or host, else numbered."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _flat(inner, f"{path}.{key}" if path else str(key))
+            yield from flat_fields(inner, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list) and value and isinstance(value[0], Mapping):
         for number, inner in enumerate(value):
             name = next((inner[key] for key in _NAME_KEYS if path not in _NUMBERED and key in inner), number)
-            yield from _flat(inner, f"{path}.{name}")
+            yield from flat_fields(inner, f"{path}.{name}")
     elif isinstance(value, list):
         yield path, " ".join(map(str, value))
     else:

@@ -11,6 +11,8 @@ from typing import BinaryIO
 
 from paceline.errors import StoreError, unknown
 
+_SHIPPED_CODE = ".workloads"
+
 
 class RunPaths:
     """The paths inside the directory of a run.
@@ -75,6 +77,22 @@ def link_cache(runs: Path) -> Path:
     return runs / ".links.json"
 
 
+def shipped_code_folder(runs: Path, name: str) -> Path:
+    """The folder of a workload or function that was defined in a notebook or script; it is made if necessary."""
+    folder = runs / _SHIPPED_CODE / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _not_writable(runs, error) from None
+    return folder
+
+
+def shipped_name(path: str) -> str | None:
+    """The name of a workload that was defined in a notebook or script; None if `path` is something else."""
+    parts = Path(path).parts
+    return Path(path).stem if len(parts) > 2 and parts[-3] == _SHIPPED_CODE else None
+
+
 def write_whole(path: Path, data: bytes | memoryview) -> None:
     """Write a file so that it exists complete or not at all."""
     with writing_whole(path) as file:
@@ -131,9 +149,13 @@ def create_run(runs: Path, name: str) -> RunPaths:
             paths.create_folders()
             return paths
     except OSError as error:
-        raise StoreError(
-            f"cannot write to the runs directory {runs}: {error.strerror}; choose another directory with --runs"
-        ) from None
+        raise _not_writable(runs, error) from None
+
+
+def _not_writable(runs: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"cannot write to the runs directory {runs}: {error.strerror}; choose another directory with --runs"
+    )
 
 
 def check_writable(runs: Path) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from paceline.errors import StoreError
 from paceline.spec.run_options import RunSpec
 from paceline.store.header_facts import stored_host_kind
+from paceline.store.paths import shipped_name
 from paceline.strategies.registry import strategies
 
 Status = Literal["ok", "failed", "diverged", "aborted"]
@@ -353,7 +354,8 @@ class Result(msgspec.Struct, kw_only=True):
     @property
     def title(self) -> str:
         """Name of the workload, with its variant."""
-        return f"{self.workload}:{self.size}" if self.size else self.workload
+        name = shipped_name(self.workload) or self.workload
+        return f"{name}:{self.size}" if self.size else name
 
     @property
     def is_script(self) -> bool:

@@ -126,15 +126,16 @@ def _traceback(error: BaseException, job: Job, files: FileStore) -> str:
     if isinstance(error, ScriptError):
         return error.traceback
     from paceline.train.job_data import workload_name
-    from paceline.workloads.user_workload import code_path, is_user_workload, passes_through, user_traceback
+    from paceline.workloads.user_workload import is_user_workload, passes_through, user_code, user_traceback
 
     name = workload_name(job, files)
     if not is_user_workload(name):
         return shorten(traceback.format_exc())
-    file = code_path(name)
+    files_of_user = user_code(name)
     if isinstance(error, UserCodeError):
         return error.traceback
-    return "" if isinstance(error, PacelineError) and not passes_through(error, file) else user_traceback(error, file)
+    is_own = isinstance(error, PacelineError) and not passes_through(error, files_of_user)
+    return "" if is_own else user_traceback(error, files_of_user)
 
 
 def _arguments() -> argparse.Namespace:

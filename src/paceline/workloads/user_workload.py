@@ -5,7 +5,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import redirect_stdout
 from functools import cache
 from itertools import islice
@@ -19,6 +19,7 @@ from paceline.errors import SpecError, UserCodeError, message_of, shorten, unkno
 from paceline.spec.values import NAME as NAME_PATTERN
 from paceline.workloads.layers import Sigmoid
 from paceline.workloads.model import Loss
+from paceline.workloads.shipped_code import loaded_sources
 from paceline.workloads.workload import Workload
 
 _MAX_CODE_FILES = 500
@@ -44,7 +45,7 @@ def _load(name: str, _code_hash: str) -> Workload:
     workload = getattr(module, variable, None)
     if not isinstance(workload, Workload):
         raise SpecError(f"{name} has no {variable} that is a paceline.Workload: define {variable} = Workload(...)")
-    _check(workload, name)
+    check_workload(workload, name)
     return workload
 
 
@@ -105,18 +106,23 @@ def code_path(name: str) -> str:
     return (spec.origin or "") if spec else ""
 
 
-def user_traceback(error: BaseException, file: str) -> str:
-    """The part of the traceback that starts in the user's file; all of it if the file is not in it."""
+def user_code(name: str) -> frozenset[str]:
+    """The file of a user's workload and the notebook cells that define it, as in tracebacks."""
+    return frozenset({code_path(name)}) | loaded_sources()
+
+
+def user_traceback(error: BaseException, files: Collection[str]) -> str:
+    """The part of the traceback that starts in one of the user's files; all of it if none is in it."""
     summary = traceback.TracebackException.from_exception(error)
-    files = [frame.filename for frame in summary.stack]
-    if file in files:
-        summary.stack = traceback.StackSummary.from_list(summary.stack[files.index(file) :])
-    return shorten("".join(summary.format(chain=file not in files)))
+    first = next((number for number, frame in enumerate(summary.stack) if frame.filename in files), None)
+    if first is not None:
+        summary.stack = traceback.StackSummary.from_list(summary.stack[first:])
+    return shorten("".join(summary.format(chain=first is None)))
 
 
-def passes_through(error: BaseException, file: str) -> bool:
-    """Whether the error was raised in the user's file, or in what the file calls."""
-    return any(frame.f_code.co_filename == file for frame, _ in traceback.walk_tb(error.__traceback__))
+def passes_through(error: BaseException, files: Collection[str]) -> bool:
+    """Whether the error was raised in one of the user's files, or in what they call."""
+    return any(frame.f_code.co_filename in files for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _load_file(path: Path) -> ModuleType:
@@ -162,10 +168,11 @@ def _load_error(error: BaseException, name: str, file: str) -> UserCodeError:
         line = f"it calls {call}: remove the call, or put it below if __name__ == '__main__'"
         return UserCodeError(f"{name} cannot be loaded: {line}", "")
     line = f"{type(error).__name__}: {message_of(error)}"
-    return UserCodeError(f"{name} cannot be loaded: {line}", user_traceback(error, file))
+    return UserCodeError(f"{name} cannot be loaded: {line}", user_traceback(error, [file]))
 
 
-def _check(workload: Workload, name: str) -> None:
+def check_workload(workload: Workload, name: str) -> None:
+    """Raise SpecError, which begins with `name`, if the workload cannot be trained."""
     if not NAME_PATTERN.fullmatch(workload.name):
         raise SpecError(f"{name}: the name '{workload.name}' must consist of at most 48 characters a-z, 0-9 and '-'")
     if workload.dataset is not None and workload.dataset not in DATASETS:

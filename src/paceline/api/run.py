@@ -1,16 +1,18 @@
-"""`paceline.run`. Written by `make docs` from spec/run_options.py; do not edit."""
+"""`paceline.run` and `paceline.launch`. Written by `make docs` from spec/run_options.py; do not edit."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Never
 
-from paceline import pipeline
+from paceline.api.make_runs import launch_fields, run_fields
+from paceline.api.results import Results
 from paceline.spec.fault import Fault
 from paceline.spec.stop import StopRule
-from paceline.store.result import Result
+from paceline.workloads.workload import Workload
 
 
 def run(
-    workload: str | Sequence[str],
+    workload: str | Workload | Sequence[str | Workload],
     *,
     size: str | Sequence[str | None] | None = None,
     examples: int | Sequence[int | None] | None = None,
@@ -65,15 +67,18 @@ def run(
     repeat: int = 1,
     name: str | None = None,
     runs: str = "runs",
+    check: bool = True,
+    progress: bool | None = None,
     **unknown: Never,
-) -> list[Result]:
-    """Run an experiment and return the result of each run.
+) -> Results:
+    """Run an experiment and return the results of its runs.
 
     A list of values makes a sweep of all combinations. Ctrl-C stops the current run, keeps its result on disk and is
     raised here as KeyboardInterrupt.
 
     Args:
-        workload: What to train: a name that `paceline workloads` lists, path/to/file.py or package.module:name.
+        workload: What to train: a name that `paceline workloads` lists, path/to/file.py, package.module:name, or a
+            `paceline.Workload`, also one that is defined in a notebook.
         size: Variant of the workload, e.g. small or large. Default: the workload's first.
         examples: Number of training examples to use. Of MNIST there may be more than it has: further ones are shifted
             copies. Must be 1 or more. Default: all.
@@ -168,8 +173,88 @@ def run(
         name: Name of the sweep: a-z, 0-9 and '-'. With the name of an earlier sweep, only missing runs are made.
             Default: the workload's.
         runs: Directory that holds the runs. Default: runs.
+        check: Raise RunFailed if a run fails or diverges. Without it, see `status` of the results.
+        progress: Whether to show the progress of the runs. Default: in a notebook, and if stderr is a terminal.
     """
     fields = locals()
     # Unknown names are refused with the nearest option names, as in a spec file.
     fields |= fields.pop("unknown")
-    return pipeline.run_fields(fields)
+    return run_fields(fields)
+
+
+def launch(
+    script: str | Path | Callable[..., object],
+    *arguments: object,
+    module: bool = False,
+    param: Mapping[str, object | Sequence[object]] | None = None,
+    layout: str | Sequence[str | None] | None = None,
+    stop: str | StopRule | Sequence[str | StopRule] | Mapping[str, float] = (),
+    fault: str | Fault | Sequence[str | Fault] = (),
+    on_failure: str | Sequence[str | None] | None = None,
+    restarts: int | Sequence[int] = 3,
+    hosts: str | Sequence[str] = "local",
+    link: str | Sequence[str | None] | None = None,
+    latency: str | Sequence[str | None] | None = None,
+    cpus: float | str | Sequence[float | str | None] | None = None,
+    threads: int | Sequence[int | None] | None = None,
+    trusted_network: bool = False,
+    time_limit: str | None = None,
+    stall_limit: str = "10m",
+    stack_hz: float = 20.0,
+    repeat: int = 1,
+    name: str | None = None,
+    runs: str = "runs",
+    check: bool = True,
+    progress: bool | None = None,
+    **unknown: Never,
+) -> Results:
+    """Run a training script or function of your own, one rank for each `w` of the layout, and measure it.
+
+    Ranks have the environment variables that torchrun sets. Steps of torch optimizers and of Keras `fit` are observed.
+
+    Args:
+        script: The path of a Python script, the name of a module (with `module=True`), or a function, also one that is
+            defined in a notebook.
+        arguments: Arguments of the script, or positional arguments of the function. In those of a script, {name} is the
+            value of a parameter.
+        module: Whether `script` is the name of a module, as with `python -m`.
+        param: Parameters by name; a list of values makes a run for each of them, and for each combination. They replace
+            {name} in the arguments of a script, and are keyword arguments of a function.
+        layout: Tasks on hosts: single, cluster, cluster2, or one word per host with p for a parameter server and w for
+            a worker: 'pw w w'. Default: single if the strategy has one worker, else cluster.
+        stop: steps=N, loss=X, accuracy=X, epochs=N, seconds=N or plateau=N, which is met after N evaluations without a
+            new lowest test loss. May be given several times; the run ends when the first rule is met.
+        fault: Fault to inject: 'kill w1 at step 500', 'freeze h2 for 5s at 10s'; also cut, slow and limit. May be given
+            several times.
+        on_failure: What to do when a task dies: fail, or restart (from the last checkpoint if training cannot continue
+            without the task). One of fail, restart. Default: restart a worker if the others can train on meanwhile,
+            else fail.
+        restarts: Maximum number of restarts in a run. Must be from 0 to 1,000. Default: 3.
+        hosts: local; netns (Linux, root): isolated network namespaces on this machine; ssh:hosts.toml or ssh:HOST,HOST:
+            machines reached by ssh. In a list, what begins with no kind of hosts belongs to the value before it.
+            Default: local.
+        link: Rate of each host's link (netns): 100mbit, or one word per host: '10mbit 1gbit'. Default: unlimited.
+        latency: Delay of everything that a host sends (netns): 1ms, or one word per host. Default: no delay.
+        cpus: Cores that the tasks of a host share (netns): 0.5, or one word per host: '0.1 1 -', where - is no limit.
+            Default: unlimited.
+        threads: Compute threads per worker. Must be from 1 to 4,096. Default: an even share of the cores, or 1 if the
+            engine measures that this is faster.
+        trusted_network: Declare that only trusted users can reach the network between the hosts. Frameworks that accept
+            any connection (TensorFlow, gloo) need it on hosts of a network that other machines can reach. Default:
+            false.
+        time_limit: Time of training after which a run that has met no stop rule ends as failed: 90s, 30m or 2h.
+            Default: 1h if all stop rules are loss or accuracy, else none.
+        stall_limit: Time without a step, also before the first one, after which a script counts as stuck: 90s, 10m or
+            2h. Default: 10m.
+        stack_hz: Samples per second of the line of a script that each rank is in; 0 is none. Must be from 0 to 100.
+            Default: 20.
+        repeat: Number of times to repeat each run. Must be 1 or more. Default: 1.
+        name: Name of the sweep: a-z, 0-9 and '-'. With the name of an earlier sweep, only missing runs are made.
+            Default: the workload's.
+        runs: Directory that holds the runs. Default: runs.
+        check: Raise RunFailed if a run fails or diverges. Without it, see `status` of the results.
+        progress: Whether to show the progress of the runs. Default: in a notebook, and if stderr is a terminal.
+    """
+    fields = locals()
+    fields |= fields.pop("unknown")
+    return launch_fields(fields)
