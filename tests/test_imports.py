@@ -44,13 +44,14 @@ ALLOWED = {
     "terminal": "analyze control errors plan present recipes spec store units",
     "page": "errors present",
     "report": "analyze errors page present recording spec store",
+    "exports": "analyze errors present store units",
     "available": "data engines errors hosts plan spec strategies workloads",
     "pipeline": "analyze available control data engines errors hosts plan preload spec store strategies versions"
     " workloads",
-    "api": "analyze control errors pictures pipeline plan present recipes report spec store terminal user_files"
+    "api": "analyze control errors exports pictures pipeline plan present recipes report spec store terminal user_files"
     " workloads",
-    "cli": "analyze control data engines errors hosts metrics pictures pipeline plan preload recipes report spec store"
-    " strategies terminal units workloads",
+    "cli": "analyze control data engines errors exports hosts metrics pictures pipeline plan preload recipes report"
+    " spec store strategies terminal units workloads",
     "__init__": "api data errors workloads",
     "__main__": "cli",
 }

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from paceline.api.comparison import RunComparison
-    from paceline.api.read import compare, load, write_report
+    from paceline.api.read import compare, export, load, write_report
     from paceline.api.reproduce import ReproducedTable, reproduce
     from paceline.api.results import Results, RunResult
     from paceline.api.run import launch, run
@@ -30,6 +30,7 @@ __all__ = [
     "UsageError",
     "Workload",
     "compare",
+    "export",
     "launch",
     "load",
     "reproduce",
@@ -51,6 +52,7 @@ _MODULES = {
     "UsageError": "paceline.errors",
     "Workload": "paceline.workloads.workload",
     "compare": "paceline.api.read",
+    "export": "paceline.api.read",
     "launch": "paceline.api.run",
     "load": "paceline.api.read",
     "reproduce": "paceline.api.reproduce",

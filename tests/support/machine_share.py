@@ -6,9 +6,9 @@ import pytest
 
 _TESTS = Path(__file__).parent.parent
 SHARED_FOLDERS = frozenset({
-    "analyze", "api", "cli", "contracts", "data", "docs", "engines", "files", "fuzz", "messages", "metrics",
-    "paramserver", "plan", "plugins", "present", "recipes", "recording", "report", "spec", "store", "strategies",
-    "task", "terminal", "train", "workloads",
+    "analyze", "api", "cli", "contracts", "data", "docs", "engines", "exports", "files", "fuzz", "messages",
+    "metrics", "paramserver", "plan", "plugins", "present", "recipes", "recording", "report", "spec", "store",
+    "strategies", "task", "terminal", "train", "workloads",
 })  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from paceline.analyze.load import load_readable
 from paceline.api.comparison import RunComparison, compare_results
 from paceline.api.results import Results, as_results
 from paceline.errors import SpecError
+from paceline.exports.write import Request, export_runs
 from paceline.pictures.run_pictures import PICTURES, write_run_pictures
 from paceline.report.write import parse_formats
 from paceline.report.write import write_report as write_pages
@@ -83,6 +84,26 @@ def write_report(
     if pictures:
         written += write_run_pictures(title, selected, target, pictures, _warn)
     return written
+
+
+def export(
+    *runs_or_names: RunOrName | Sequence[RunOrName],
+    format: str,
+    out: str | Path | None = None,
+    project: str = "paceline",
+    runs: str | Path = _RUNS,
+) -> list[str]:
+    """Write runs for other programs; returns a line about each file or run that was written, or the text itself.
+
+    Args:
+        runs_or_names: Results, lists of results, or what `load` takes.
+        format: perfetto (a trace), mlflow, wandb (offline), or llm (a short text for assistants).
+        out: File, directory or address to write to, as in `paceline export`.
+        project: Name of the experiment of MLflow or of the project of W&B.
+        runs: Directory that holds the runs that are given by name.
+    """
+    selected = select([item.dir if isinstance(item, Result) else item for item in flatten(runs_or_names)], runs)
+    return export_runs(selected, format, Request(out=None if out is None else str(out), project=project))
 
 
 def select(names: Iterable[str | Path], runs: str | Path) -> list[RunPaths]:

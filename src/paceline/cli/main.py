@@ -17,6 +17,7 @@ from paceline.cli import (
     compare,
     completion,
     doctor,
+    export,
     hosts,
     launch,
     ls,
@@ -50,6 +51,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "compare": compare.compare,
     "reproduce": reproduce.reproduce,
     "report": report.report,
+    "export": export.export,
     "workloads": workloads.workloads,
     "doctor": doctor.doctor,
 }
