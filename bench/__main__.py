@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.fake_agents import fake_agents
+from bench.launch import causes, observation
 from bench.measure import measure, paceline_case, print_table, ratio
 from bench.overhead import overhead
 from bench.peers.launch import updates_per_s
@@ -89,8 +90,10 @@ _PARTS: dict[str, Callable[[int], None]] = {
     "hosts": many_hosts,
     "files": files,
     "fake-agents": fake_agents,
+    "observation": observation,
+    "causes": causes,
 }
-_DEFAULT_ROUNDS = {"scale": 1, "hosts": 1, "fake-agents": 1}
+_DEFAULT_ROUNDS = {"scale": 1, "hosts": 1, "fake-agents": 1, "causes": 1}
 """Of parts that take long and whose values differ by more than their spread; 3 for all others."""
 
 

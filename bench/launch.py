@@ -1,0 +1,107 @@
+"""What observing a user's script costs, and what Paceline and TraceML say about scripts with a known bottleneck."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from bench.peers.causes import CAUSES
+
+_SCRIPT = Path(__file__).with_name("peers") / "causes.py"
+_STEPS_FOR_TURNS = 4_000
+_RESAMPLES = 2_000
+_LIMIT_S = 300.0
+
+
+def observation(rounds: int) -> None:
+    """The share of a step's time that observation takes, by turns inside of one run; 1 and 2 ranks."""
+    print("\nWhat `paceline launch` adds to a step (observation switched on and off every 40 steps of one run)")
+    print(f"{'ranks':<8}{'step (ms)':>11}{'overhead':>11}   95 % interval")
+    for layout, width in (("w", 1000), ("ww", 700)):
+        ratios: list[float] = []
+        steps_ms: list[float] = []
+        for _ in range(rounds):
+            turns = _run_in_turns(layout, width)
+            pairs = list(zip(turns["on"], turns["off"], strict=False))
+            ratios += [median(on) / median(off) - 1 for on, off in pairs]
+            steps_ms += [median(off) / 1e6 for _, off in pairs]
+        low, high = _interval(ratios)
+        overhead = f"{median(ratios) * 100:>9.2f} %   {low * 100:.2f} to {high * 100:.2f} %"
+        print(f"{len(layout):<8}{median(steps_ms):>11.2f}{overhead}")
+
+
+def causes(rounds: int) -> None:
+    """What Paceline and TraceML name as the bottleneck of two ranks with a known cause."""
+    del rounds
+    print("\nTwo ranks with a bottleneck that is made on purpose; rank 1 is the slow one")
+    for cause in CAUSES:
+        print(f"\n{cause}")
+        print(f"  paceline: {_paceline_says(cause)}")
+        print(f"  traceml:  {_traceml_says(cause) if shutil.which('traceml', path=_path()) else 'not installed'}")
+
+
+def _run_in_turns(layout: str, width: int) -> dict[str, list[list[float]]]:
+    with tempfile.TemporaryDirectory(prefix="paceline-bench-") as folder:
+        file = Path(folder) / "turns.json"
+        arguments = ["--steps", str(_STEPS_FOR_TURNS), "--width", str(width), "--turns", str(file)]
+        _launch(folder, layout, arguments)
+        turns: dict[str, list[list[float]]] = json.loads(file.read_text())
+        return turns
+
+
+def _launch(folder: str, layout: str, arguments: Sequence[str], *options: str) -> dict[str, object]:
+    command = [sys.executable, "-m", "paceline", "launch", "--layout", layout, "--runs", folder, "--json", *options]
+    done = subprocess.run(
+        [*command, str(_SCRIPT), *arguments], capture_output=True, text=True, timeout=_LIMIT_S, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    result: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def _paceline_says(cause: str) -> str:
+    with tempfile.TemporaryDirectory(prefix="paceline-bench-") as folder:
+        options = ["--hosts", "netns", "--link", "100mbit"] if cause == "link" else []
+        result = _launch(folder, "w w" if cause == "link" else "ww", ["--cause", cause], *options)
+    verdict = result["verdict"]
+    assert isinstance(verdict, dict)
+    lines = [f"{verdict['cause']}, {verdict['where']} ({verdict['share']:.0%})", *verdict["evidence"]]
+    growth = result["memory_growth"]
+    assert isinstance(growth, list)
+    lines += [f"memory of {one['task']} grows by {one['mb_per_s']:.1f} MB/s" for one in growth]
+    return "; ".join(lines)
+
+
+def _traceml_says(cause: str) -> str:
+    """The verdict of TraceML's summary. It has no hosts with limited links."""
+    if cause == "link":
+        return "cannot limit a link"
+    with tempfile.TemporaryDirectory(prefix="traceml-bench-") as folder:
+        command = ["traceml", "run", str(_SCRIPT), "--nproc-per-node=2", "--args", "--cause", cause]
+        environment = {**os.environ, "BENCH_TOOL": "traceml", "PATH": _path()}
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_LIMIT_S, check=False, cwd=folder, env=environment
+        )
+        texts = sorted(Path(folder).rglob("final_summary.txt"))
+        text = texts[-1].read_text() if texts else done.stdout + done.stderr
+    lines = [line.strip(" |") for line in text.splitlines()]
+    said = [line for line in lines if line.startswith(("Verdict", "Why", "STEP MEMORY"))]
+    return "; ".join(said) or f"no verdict: {' '.join(lines[-3:])}"
+
+
+def _path() -> str:
+    return f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+
+
+def _interval(values: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of the median by resampling, always with the same resamples."""
+    chance = random.Random(1)
+    medians = sorted(median(chance.choices(values, k=len(values))) for _ in range(_RESAMPLES))
+    return medians[int(0.025 * _RESAMPLES)], medians[int(0.975 * _RESAMPLES)]
