@@ -54,21 +54,24 @@ def final_parameters(directory: str | Path) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    ("engine", "strategy", "layout", "steps"),
+    ("engine", "strategy", "layout", "steps", "optimizer"),
     [
-        ("torch", "ps-sync", "pw pw", 1500),
-        ("tensorflow", "ps-sync", "pw w", 400),
-        pytest.param("torch", "single", "w", 3000, marks=SLOW),
-        pytest.param("torch", "allreduce", "w w", 600, marks=SLOW),
-        pytest.param("tensorflow", "single", "w", 2000, marks=SLOW),
-        pytest.param("tensorflow", "allreduce", "w w", 400, marks=SLOW),
+        ("torch", "ps-sync", "pw pw", 1500, "adamw"),
+        ("tensorflow", "ps-sync", "pw w", 400, "adamw"),
+        pytest.param("torch", "ps-sync", "pw pw", 1500, "momentum", marks=SLOW),
+        pytest.param("torch", "single", "w", 3000, "adam", marks=SLOW),
+        pytest.param("torch", "single", "w", 3000, "adagrad", marks=SLOW),
+        pytest.param("torch", "allreduce", "w w", 600, "nesterov", marks=SLOW),
+        pytest.param("tensorflow", "single", "w", 2000, "adagrad", marks=SLOW),
+        pytest.param("tensorflow", "allreduce", "w w", 400, "adamw", marks=SLOW),
     ],
 )
 def test_resumed_run_gives_the_same_parameters_as_an_uninterrupted_one(
-    tmp_path: Path, engine: str, strategy: str, layout: str, steps: int
+    tmp_path: Path, engine: str, strategy: str, layout: str, steps: int, optimizer: str
 ) -> None:
     fields: dict[str, Any] = {"engine": engine, "strategy": strategy, "layout": layout, "stop": f"steps={steps}"}
-    settings: dict[str, Any] = {"momentum": "0.9", "lr": "0.01", "checkpoint_every": "100"}
+    schedule = f"cosine:updates={2 * steps}"
+    settings: dict[str, Any] = {"optimizer": optimizer, "schedule": schedule, "lr": "0.01", "checkpoint_every": "100"}
     (uninterrupted,) = paceline.run("logreg", runs=str(tmp_path / "whole"), **fields, **settings)
     flags = [part for key, value in fields.items() for part in (f"--{key}", value)]
     flags += [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]

@@ -30,6 +30,7 @@ from paceline.preload import prepared
 from paceline.spec.experiment import Experiment
 from paceline.spec.load import experiment as read_experiment
 from paceline.spec.load import load_toml
+from paceline.spec.optimizer import describe
 from paceline.spec.sweep import expand, key
 from paceline.store.events import append_event
 from paceline.store.header import ResumePoint, RunHeader, spec_fields
@@ -363,7 +364,8 @@ def header_of(run_plan: RunPlan, data: PreparedData, start: ResumePoint, *, cloc
         trains=run_plan.trains,
         limits={limits.host: limits for limits in run_plan.limits},
         operations_per_example=_operations_per_example(run_plan),
-        lr=run_plan.learning_rate(_workload(run_plan).lr) if run_plan.trains and not run_plan.is_script else None,
+        lr=run_plan.optimizer.lr if run_plan.trains and not run_plan.is_script else None,
+        optimizer=describe(run_plan.optimizer) if run_plan.trains and not run_plan.is_script else None,
         data=data.source,
         resumed=start if start.run else None,
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),

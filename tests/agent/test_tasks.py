@@ -18,12 +18,14 @@ from paceline.messages import Failed, FromAgent, Log, Receiver, Records, Sender,
 from paceline.recording.rows import decode
 from paceline.train.context import Job
 from support.live_run import wait_for_exit
+from support.optimizers import sgd
 
 NO_SUCH_WORKLOAD = Job(
     run="test", task="w0", role="w", index=0, workers=1, servers=0, address="127.0.0.1", workload="nothing", size="",
-    examples=None, momentum=0.0, transport=None, data=PreparedData(paths=(), source="", synthetic=True), engine="torch",
+    examples=None, transport=None, data=PreparedData(paths=(), source="", synthetic=True), engine="torch",
     entry_point="paceline.engines.torch.worker:run",
-    strategy="single", synchronous=True, batch=10, seed=1, lr=0.5, stop=(), update_limit=None, updates_per_epoch=1,
+    strategy="single", synchronous=True, batch=10, seed=1, optimizer=sgd(0.5), stop=(),
+    update_limit=None, updates_per_epoch=1,
     eval_every=None, eval_examples=None, checkpoint_every=None, threads=1, trace_every=None, record=True, secrets={},
 )  # fmt: skip
 

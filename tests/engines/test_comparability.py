@@ -75,3 +75,62 @@ def test_one_asynchronous_worker_equals_single(run_one: Callable[..., Result]) -
     for engine in ENGINES:
         asynchronous = run_one(engine=engine, strategy="ps-async", layout="pw", stop="steps=50")
         assert largest_difference(asynchronous, single) < 1e-4
+
+
+CLIPPED = "schedule=cosine:warmup=5:updates=40 clip=0.5 param_groups=*bias:weight_decay=0:lr_scale=2"
+SMALL_CELLS = [("torch", "ps-sync", "pw w"), ("torch", "allreduce", "w w"), ("tensorflow", "ps-sync", "pw w")]
+ALL_CELLS = [
+    *SMALL_CELLS,
+    ("torch", "ps-async", "pw"),
+    ("tensorflow", "single", "w"),
+    ("tensorflow", "ps-async", "pw"),
+    ("tensorflow", "allreduce", "w w"),
+]
+
+
+def check_optimizer(
+    run_one: Callable[..., Result], cells: list[tuple[str, str, str]], settings: dict[str, str]
+) -> None:
+    """Every cell has the losses of one worker on torch, with the same global batch."""
+    single = run_one(engine="torch", strategy="single", batch=120, stop="steps=30", **settings)
+    for engine, strategy, layout in cells:
+        batch = 120 // layout.count("w")
+        result = run_one(engine=engine, strategy=strategy, layout=layout, batch=batch, stop="steps=30", **settings)
+        assert result.optimizer == single.optimizer
+        # adam divides by the size of a gradient, so that rounding errors of weights with tiny gradients count.
+        assert np.abs(losses(result) - losses(single)).max() < 1e-3, (engine, strategy)
+
+
+def test_adamw_with_a_schedule_groups_and_clipping_is_the_same_everywhere(run_one: Callable[..., Result]) -> None:
+    settings = dict(pair.split("=", 1) for pair in CLIPPED.split())
+    check_optimizer(run_one, SMALL_CELLS, {"optimizer": "adamw:weight_decay=0.1", "lr": "0.01", **settings})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["sgd:weight_decay=0.01", "momentum", "nesterov", "adagrad", "adam", "adamw"])
+def test_every_optimizer_is_the_same_with_every_engine_and_strategy(
+    run_one: Callable[..., Result], optimizer: str
+) -> None:
+    check_optimizer(run_one, ALL_CELLS, {"optimizer": optimizer, "lr": "0.01", "schedule": "linear:warmup=4"})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["adagrad", "adam"])
+@pytest.mark.parametrize("clip", [None, 0.01])
+def test_optimizers_of_sparse_models_are_the_same_with_both_engines(
+    tmp_path: Path, optimizer: str, clip: float | None
+) -> None:
+    import paceline
+
+    results = [
+        paceline.run(
+            "sparse-logreg", engine=engine, strategy=strategy, layout=layout, batch=100 // layout.count("w"),
+            stop="steps=20", eval_examples=100, examples=5000, optimizer=optimizer, lr=0.05, clip=clip,
+            runs=str(tmp_path),
+        )[0]
+        for engine in ENGINES
+        for strategy, layout in (("single", "w"), ("ps-sync", "pw w"))
+    ]  # fmt: skip
+    for result in results:
+        assert result.status == "ok", result.reason
+        assert np.abs(losses(result) - losses(results[0])).max() < 1e-4, (result.engine, result.strategy)

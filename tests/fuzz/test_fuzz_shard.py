@@ -12,6 +12,7 @@ from paceline.paramserver.row_buffers import RowBuffer, ServerRowBuffers
 from paceline.paramserver.shard import AsyncShard, Shard, ShardPlan, SyncShard
 from paceline.paramserver.transfer import ServerTransfer
 from paceline.paramserver.wire import Op, Request, WireError
+from support.optimizers import sgd
 
 SIZE = 12
 WORKERS = ["w0", "w1", "w2"]
@@ -35,11 +36,11 @@ def make_shared_row_transfer() -> ServerTransfer:
 
 
 def make_plan(**fields: object) -> ShardPlan:
-    return ShardPlan(**{"buckets": THIRDS, "lr": 0.5, "workers": WORKERS, **fields})  # type: ignore[arg-type]
+    return ShardPlan(**{"buckets": THIRDS, "optimizer": sgd(0.5), "workers": WORKERS, **fields})  # type: ignore[arg-type]
 
 
 SHARDS: dict[str, Callable[[], Shard]] = {
-    "async": lambda: AsyncShard(make_transfer(), make_plan(update_limit=50, momentum=0.9)),
+    "async": lambda: AsyncShard(make_transfer(), make_plan(update_limit=50, optimizer=sgd(0.5, 0.9))),
     "sync": lambda: SyncShard(make_transfer(), make_plan()),
     "sync, accumulating": lambda: SyncShard(make_transfer(), make_plan(accumulates=True)),
     "async rows": lambda: AsyncShard(make_transfer(), make_plan(by_rows=True)),
@@ -101,7 +102,7 @@ def test_update_never_mixes_rows_and_buckets(first: Op, by_rows: bool) -> None:
 
 def test_late_gradient_is_not_accumulated() -> None:
     """Regression test: a late gradient changed the values of an update that was already complete."""
-    shard = SyncShard(make_transfer(), make_plan(buckets=(slice(0, SIZE),), accumulates=True, lr=1.0))
+    shard = SyncShard(make_transfer(), make_plan(buckets=(slice(0, SIZE),), accumulates=True, optimizer=sgd(1.0)))
     push = Request(Op.PUSH, 0, 0)
     for worker in (b"w0", b"w1", b"w2"):
         shard.handle(worker, push, np.ones(SIZE, np.float32).tobytes())

@@ -20,6 +20,7 @@ from paceline.paramserver.wire import Op, Reply, Request
 from paceline.recording.recorder import Recorder
 from paceline.train.context import Job, Outcome, TaskContext
 from paceline.workloads.registry import workload
+from support.optimizers import sgd
 
 LOGREG = workload("logreg")
 VALUES = 7_850
@@ -28,10 +29,11 @@ _KEYS = new_keys()
 SERVER_KEYS, WORKER_KEYS = _KEYS["ps"], _KEYS["w"]
 JOB = Job(
     run="test", task="ps0", role="ps", index=0, workers=1, servers=1, address="127.0.0.1", workload="logreg",
-    size="", examples=None, momentum=0.0, transport="tcp",
+    size="", examples=None, transport="tcp",
     data=PreparedData(paths=(), source="", synthetic=True), engine="torch", strategy="ps-async",
     entry_point="paceline.engines.torch.server:serve",
-    synchronous=False, batch=10, seed=1, lr=0.5, stop=(), update_limit=None, updates_per_epoch=1, eval_every=None,
+    synchronous=False, batch=10, seed=1, optimizer=sgd(0.5), stop=(),
+    update_limit=None, updates_per_epoch=1, eval_every=None,
     eval_examples=None, checkpoint_every=None,
     threads=1, trace_every=None, record=True, secrets=SERVER_KEYS,
 )  # fmt: skip

@@ -10,6 +10,7 @@ from paceline.paramserver.bounded_shard import BoundedShard
 from paceline.paramserver.shard import AsyncShard, Shard, ShardPlan, ShardReply, SyncShard
 from paceline.paramserver.transfer import ServerTransfer
 from paceline.paramserver.wire import Op, Request
+from support.optimizers import sgd
 
 WORKERS = ["w0", "w1", "w2"]
 HALVES = (slice(2, 4), slice(0, 2))
@@ -17,7 +18,7 @@ ORDER = st.lists(st.sampled_from(WORKERS), max_size=80)
 
 
 def make_plan(limit: int | None = None, lr: float = 0.5, momentum: float = 0.0) -> ShardPlan:
-    return ShardPlan(buckets=HALVES, lr=lr, momentum=momentum, workers=WORKERS, update_limit=limit)
+    return ShardPlan(buckets=HALVES, optimizer=sgd(lr, momentum), workers=WORKERS, update_limit=limit)
 
 
 def transfer() -> ServerTransfer:

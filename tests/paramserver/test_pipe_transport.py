@@ -18,6 +18,7 @@ from paceline.paramserver.transports.server_transport import Unreachable
 from paceline.paramserver.transports.shared_memory import Segment, peer_path
 from paceline.paramserver.wire import Buffer, Op, Reply, Request, WireError
 from paramserver.running_server import VALUES, RunningServer, connect_pipe, run_server
+from support.optimizers import sgd
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="opens other processes' files through /proc")
 REPLY = Reply(3, permit=True)
@@ -53,7 +54,7 @@ def segments() -> list[Segment]:
 @pytest.fixture
 def server(tmp_path: Path, segments: list[Segment]) -> Iterator[RunningServer]:
     peers = {f"w{number}": {"memory": segment.path} for number, segment in enumerate(segments)}
-    with run_server(tmp_path, workers=2, transport="memory", momentum=0.9, peers=peers) as running:
+    with run_server(tmp_path, workers=2, transport="memory", optimizer=sgd(0.5, 0.9), peers=peers) as running:
         yield running
 
 

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from paceline.paramserver.shard import AsyncShard, Shard, ShardPlan, SyncShard
 from paceline.paramserver.transfer import ServerTransfer
 from paceline.paramserver.wire import Op, Reply, Request, WireError
+from paceline.spec.optimizer import Optimizer
+from support.optimizers import TEXTS, optimizer, sgd
 
 WORKERS = ["w0", "w1", "w2"]
 WHOLE = (slice(0, 4),)
@@ -23,7 +25,7 @@ def make_shard(
     by_rows: bool = False,
 ) -> Shard:
     plan = ShardPlan(
-        buckets=buckets, lr=0.5, momentum=momentum, workers=WORKERS, update_limit=update_limit, by_rows=by_rows
+        buckets=buckets, optimizer=sgd(0.5, momentum), workers=WORKERS, update_limit=update_limit, by_rows=by_rows
     )
     return kind(transfer(), plan)
 
@@ -39,10 +41,17 @@ def push(server: Shard, worker: str, value: float, version: int | None = None, b
     """
     if version is None:
         version = server.updates if isinstance(server, SyncShard) else 0
+    return dict(push_for_replies(server, worker, value, version, bucket))
+
+
+def push_for_replies(
+    server: Shard, worker: str, value: float, version: int, bucket: int = 0
+) -> list[tuple[str, Reply]]:
+    """Push one bucket of a gradient of equal values; returns each reply with its worker."""
     part = server._buckets[bucket]
     gradient = np.full(part.stop - part.start, value, np.float32).tobytes()
     replies = server.handle(worker.encode(), Request(Op.PUSH, version, bucket), gradient)
-    return {sent.worker.decode(): sent.reply for sent in replies}
+    return [(sent.worker.decode(), sent.reply) for sent in replies]
 
 
 def send(server: Shard, worker: str, op: Op) -> dict[str, Reply]:
@@ -178,7 +187,7 @@ def test_async_update_counts_with_its_last_bucket_in_any_order() -> None:
 
 @pytest.mark.parametrize("accumulates", [False, True])
 def test_sync_update_counts_when_all_its_buckets_are_applied(accumulates: bool) -> None:
-    plan = ShardPlan(buckets=HALVES, lr=1.0, workers=WORKERS, accumulates=accumulates)
+    plan = ShardPlan(buckets=HALVES, optimizer=sgd(1.0), workers=WORKERS, accumulates=accumulates)
     server = SyncShard(transfer(), plan)
     for worker, value in (("w0", 1.0), ("w1", 2.0), ("w2", 3.0)):
         assert push(server, worker, value, bucket=1) == {} or worker == "w2"
@@ -193,7 +202,7 @@ def test_sync_update_counts_when_all_its_buckets_are_applied(accumulates: bool) 
 
 @pytest.mark.parametrize("accumulates", [False, True])
 def test_stop_between_buckets_leaves_the_values_unchanged(accumulates: bool) -> None:
-    plan = ShardPlan(buckets=HALVES, lr=1.0, workers=WORKERS, accumulates=accumulates)
+    plan = ShardPlan(buckets=HALVES, optimizer=sgd(1.0), workers=WORKERS, accumulates=accumulates)
     server = SyncShard(transfer(), plan)
     push(server, "w1", 1.0, bucket=0)
     push(server, "w1", 1.0, bucket=1)
@@ -254,11 +263,14 @@ def test_rows_outside_of_the_shard_or_never_pulled_are_refused() -> None:
     assert not server.values.any()
 
 
-@given(st.permutations(WORKERS), st.sampled_from([0.0, 0.9]))
-def test_accumulating_gradients_gives_the_same_values_as_storing_them(order: list[str], momentum: float) -> None:
+@given(st.permutations(WORKERS), st.sampled_from(TEXTS), st.sampled_from([None, 0.5]))
+def test_accumulating_gradients_gives_the_same_values_as_storing_them(
+    order: list[str], text: str, clip: float | None
+) -> None:
     values = []
     for accumulates in (False, True):
-        plan = ShardPlan(buckets=HALVES, lr=0.5, momentum=momentum, workers=WORKERS, accumulates=accumulates)
+        rule = optimizer(text, schedule="cosine:warmup=2", clip=clip)
+        plan = ShardPlan(buckets=HALVES, optimizer=rule, workers=WORKERS, accumulates=accumulates)
         server = SyncShard(transfer(), plan)
         for update in (1.0, 2.0, 3.0):
             for bucket in (1, 0):
@@ -284,17 +296,17 @@ def test_only_the_chief_ends_a_run_and_versions_cannot_be_newer_than_the_server(
     st.integers(0, 5),
     st.integers(0, 1),
     st.booleans(),
-    st.sampled_from([0.0, 0.9]),
+    st.sampled_from([sgd(0.5), sgd(0.5, 0.9), optimizer("adam"), optimizer("nesterov", clip=0.5)]),
 )
 def test_restart_of_a_worker_does_not_change_the_result(
-    order: list[tuple[str, int]], killed_after: int, update: int, accumulates: bool, momentum: float
+    order: list[tuple[str, int]], killed_after: int, update: int, accumulates: bool, rule: Optimizer
 ) -> None:
     """w1 is killed after some pushes of an update, and repeats its step after its restart."""
 
     def gradient(worker: str, number: int) -> float:
         return number + 0.25 * (1 + WORKERS.index(worker))
 
-    plan = ShardPlan(buckets=HALVES, lr=0.5, momentum=momentum, workers=WORKERS, accumulates=accumulates)
+    plan = ShardPlan(buckets=HALVES, optimizer=rule, workers=WORKERS, accumulates=accumulates)
     undisturbed, server = SyncShard(transfer(), plan), SyncShard(transfer(), plan)
     for number in range(3):
         for worker, bucket in order:
@@ -307,10 +319,10 @@ def test_restart_of_a_worker_does_not_change_the_result(
                 assert (reply.update, reply.permit) == (server.updates, True)
                 answered = [(name, earlier) for name, earlier in answered if name != "w1"]
                 for repeated in [earlier for name, earlier in pushed if name == "w1"]:
-                    replies = push(server, "w1", gradient("w1", number), version=number, bucket=repeated)
-                    answered += [(name, repeated) for name in replies]
-            replies = push(server, worker, gradient(worker, number), version=number, bucket=bucket)
-            answered += [(name, bucket) for name in replies]
+                    replies = push_for_replies(server, "w1", gradient("w1", number), number, repeated)
+                    answered += [(name, reply.bucket) for name, reply in replies]
+            replies = push_for_replies(server, worker, gradient(worker, number), number, bucket)
+            answered += [(name, reply.bucket) for name, reply in replies]
             pushed.append((worker, bucket))
         # Every worker gets one reply for each bucket, the restarted one as well.
         assert sorted(answered) == sorted((worker, bucket) for worker in WORKERS for bucket in (0, 1))
@@ -331,7 +343,7 @@ def test_restarted_worker_keeps_its_unused_step_permit() -> None:
 
 
 def test_state_belongs_to_the_update_of_the_snapshot() -> None:
-    plan = ShardPlan(buckets=HALVES, lr=0.5, momentum=0.9, workers=WORKERS, accumulates=True)
+    plan = ShardPlan(buckets=HALVES, optimizer=sgd(0.5, 0.9), workers=WORKERS, accumulates=True)
     server, reference = (
         SyncShard(transfer(), plan),
         SyncShard(transfer(), msgspec.structs.replace(plan, accumulates=False)),
@@ -352,7 +364,7 @@ def test_state_belongs_to_the_update_of_the_snapshot() -> None:
 
 @given(st.permutations(WORKERS), st.booleans())
 def test_update_with_a_backup_worker_drops_the_gradient_of_the_slowest(order: list[str], accumulates: bool) -> None:
-    plan = ShardPlan(buckets=WHOLE, lr=1.0, workers=WORKERS, accumulates=accumulates, backup=1)
+    plan = ShardPlan(buckets=WHOLE, optimizer=sgd(1.0), workers=WORKERS, accumulates=accumulates, backup=1)
     server = SyncShard(transfer(), plan)
     first, second, last = order
     gradient = {worker: 1.0 + WORKERS.index(worker) for worker in WORKERS}

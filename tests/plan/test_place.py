@@ -121,8 +121,8 @@ def test_linear_scaling_multiplies_the_learning_rate_by_the_gradients_of_an_upda
     layout = " ".join(["pw" if descriptor.has_servers else "w", *["w"] * (count - 1)])
     fields: dict[str, Any] = {"strategy": strategy, "layout": layout, "lr": lr}
     scaled, plain = make_plan(**fields, lr_scale="linear"), make_plan(**fields)
-    assert plain.learning_rate(0.3) == lr
-    assert scaled.learning_rate(0.3) == (lr * count if descriptor.synchronous else lr)
+    assert plain.optimizer.lr == lr
+    assert scaled.optimizer.lr == (lr * count if descriptor.synchronous else lr)
 
 
 def test_linear_scaling_counts_only_the_gradients_that_an_update_waits_for() -> None:

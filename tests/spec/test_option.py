@@ -77,6 +77,8 @@ VALUES: dict[str, list[Any]] = {
     "master": ["yarn", "local[2]"], "executor_memory": ["512m", "2g"], "driver_memory": ["512m", "2g"],
     "lineage": ["grow", 20], "outer_momentum": [0, 0.9], "staleness_bound": [0, "inf"],
     "compress": ["int8", "topk:0.01"],
+    "optimizer": ["sgd", "adam:beta2=0.9"], "schedule": ["cosine", "step:every=5"],
+    "param_groups": ["*bias:weight_decay=0", "0.*:lr_scale=2 1.*:lr_scale=3"],
 }  # fmt: skip
 
 

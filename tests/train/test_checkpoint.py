@@ -23,19 +23,21 @@ def some(seed: int) -> dict[str, np.ndarray]:
     return {shape.name: random.random(shape.shape, np.float32) for shape in SHAPES}
 
 
-@pytest.mark.parametrize("velocity", [{}, some(2)])
-def test_a_state_comes_back_as_it_was(tmp_path: Path, velocity: dict[str, np.ndarray]) -> None:
+@pytest.mark.parametrize("stored", [{}, {"velocity": some(2)}, {"mean": some(2), "mean_square": some(3)}])
+def test_a_state_comes_back_as_it_was(tmp_path: Path, stored: dict[str, dict[str, np.ndarray]]) -> None:
     path = tmp_path / file_name(7)
-    path.write_bytes(encode(TrainingState(7, some(1), velocity)))
+    path.write_bytes(encode(TrainingState(7, some(1), stored)))
     found = read(path, SHAPES)
     assert (found.update, update_of(path)) == (7, 7)
-    for expected, given_back in ((some(1), found.values), (velocity, found.velocity)):
+    assert found.optimizer.keys() == stored.keys()
+    pairs = [(some(1), found.values), *((stored[name], found.optimizer[name]) for name in stored)]
+    for expected, given_back in pairs:
         assert expected.keys() == given_back.keys()
         assert all(np.array_equal(expected[name], given_back[name]) for name in expected)
 
 
 def strange() -> dict[str, tuple[bytes, str]]:
-    whole = encode(TrainingState(7, some(1), some(2)))
+    whole = encode(TrainingState(7, some(1), {"velocity": some(2)}))
     wrong = some(1) | {"bias": np.zeros(3, np.float32)}
     double = {name: value.astype(np.float64) for name, value in some(1).items()}
     endless = some(1) | {"bias": np.array([np.inf, 1], np.float32)}
@@ -67,7 +69,7 @@ def test_other_files_are_refused_with_one_line(tmp_path: Path, kind: str) -> Non
 def test_bytes_changed_anywhere_are_a_checkpoint_or_refused(
     tmp_path_factory: pytest.TempPathFactory, noise: bytes, at: int
 ) -> None:
-    whole = bytearray(encode(TrainingState(7, some(1), some(2))))
+    whole = bytearray(encode(TrainingState(7, some(1), {"velocity": some(2)})))
     whole[at : at + len(noise)] = noise
     path = tmp_path_factory.mktemp("fuzz") / file_name(7)
     path.write_bytes(bytes(whole))

@@ -45,8 +45,8 @@ from paceline.store.run import StoredRun
 from paceline.workloads.user_workload import is_user_workload
 
 # `examples` of a result counts the examples trained on; the setting of that name limits the examples of the data set.
-# `lr` of a result is the learning rate of an update; the setting of that name is None for that of the workload.
-_SHOWN_ELSEWHERE = {*Result.__struct_fields__, "hosts"} - {"transport", "examples", "lr"}
+# `lr` and `optimizer` of a result are those of an update; the settings of that name are None for the workload's.
+_SHOWN_ELSEWHERE = {*Result.__struct_fields__, "hosts"} - {"transport", "examples", "lr", "optimizer"}
 _SETTINGS = [name for name in IDENTIFYING if name not in _SHOWN_ELSEWHERE]
 """The options of a run that its result lists under `settings`, because no other field shows them."""
 
@@ -147,6 +147,7 @@ def _amounts(run: StoredRun, training: Training, workers: list[WorkerResult], su
             batch * gradients if counted is None or header.spec.is_script else examples // max(1, updates)
         ),
         "lr": header.lr,
+        "optimizer": header.optimizer,
         "exchanged": run_exchanged(workers, updates - updates_before, steps - earlier_steps, batch),
         "updates": updates,
         "examples": examples,

@@ -51,6 +51,10 @@ def run(
     shuffle: int | str | Sequence[int | str] = "all",
     eval_by: str | Sequence[str] = "chief",
     histograms: bool | Sequence[bool] = False,
+    optimizer: str | Sequence[str | None] | None = None,
+    schedule: str | Sequence[str | None] | None = None,
+    clip: float | Sequence[float | None] | None = None,
+    param_groups: str | Sequence[str | None] | None = None,
     master: str | Sequence[str | None] | None = None,
     executor_memory: str | Sequence[str | None] | None = None,
     driver_memory: str | Sequence[str | None] | None = None,
@@ -144,6 +148,17 @@ def run(
         eval_by: Who evaluates every eval-every updates: chief (worker 0), or all workers, each with the parameters that
             it has. One of chief, workers. Default: chief.
         histograms: Write histograms of all parameters for TensorBoard at each evaluation. Default: false.
+        optimizer: Optimizer and its settings: sgd, momentum, nesterov, adagrad, adam or adamw, e.g.
+            adamw:weight_decay=0.01:beta2=0.95. Default: the workload's.
+        schedule: Learning rate over the updates: constant, step:every=1000:factor=0.1, cosine or linear, each with
+            warmup=N; cosine and linear fall to floor=X over updates=N, or over all updates of the run. Default: the
+            workload's, else constant.
+        clip: Largest norm of a gradient; a larger one is scaled down to it. Synchronous strategies: of the mean
+            gradient of all workers. Asynchronous ones: of each worker's own gradient. Must be above 0 and finite.
+            Default: the workload's, else none.
+        param_groups: Settings for parameters by name: words of a pattern with lr_scale and weight_decay, e.g.
+            '*bias:weight_decay=0 0.*:lr_scale=0.1'. The first pattern that matches counts. Default: the workload's,
+            else one group.
         master: Spark: the address of a cluster that exists already: spark://HOST:PORT, yarn or local[N]. Default: a
             standalone cluster on the run's hosts.
         executor_memory: Spark: heap of each executor, e.g. 512m or 2g. Default: an even share of half of the machine's

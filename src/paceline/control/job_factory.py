@@ -58,7 +58,6 @@ class JobFactory:
         """The job of a task."""
         plan, spec, engine = self._plan, self._plan.spec, self._engine
         place = next(place for place in plan.places if place.task == task)
-        work = workload_of(spec, plan.size)
         options = {name: value for name in engine.options if (value := getattr(spec, name)) is not None}
         return Job(
             run=self._run,
@@ -82,8 +81,7 @@ class JobFactory:
             synchronous=plan.strategy.synchronous,
             batch=spec.batch,
             seed=spec.seed,
-            lr=plan.learning_rate(work.lr),
-            momentum=spec.momentum if spec.momentum is not None else work.momentum,
+            optimizer=plan.optimizer,
             stop=spec.stop,
             update_limit=plan.update_limit,
             updates_per_epoch=plan.updates_per_epoch,

@@ -78,6 +78,12 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     advice: str | None = None
     """`module:function` of () -> list[str]: what would make the engine faster on this machine."""
 
+    any_optimizer: bool = False
+    """Whether it implements all of `spec.optimizer`: every kind, schedules, clipping and groups of parameters. If not,
+    runs may ask only for sgd and momentum with a constant learning rate."""
+    clips_across_servers: bool = False
+    """Whether a gradient of which several servers have a part can be clipped by its whole norm."""
+
     runs_scripts: bool = False
     """Whether it runs users' own scripts instead of workloads."""
     shares_memory: bool = False

@@ -7,11 +7,11 @@ all workers compute each step from the same values.
 
 import msgspec
 
-from paceline.paramserver.sgd import Rows
 from paceline.paramserver.shard import Shard, ShardPlan, ShardReply
 from paceline.paramserver.transfer import ServerTransfer
 from paceline.paramserver.wire import Reply, Request, WorkerName
 from paceline.recording.recorder import clock_ns
+from paceline.train.block_optimizer import Rows
 from paceline.workloads.parameters import Vector
 
 
@@ -36,7 +36,7 @@ class BoundedShard(Shard):
         self._held: dict[WorkerName, _Held] = {}
 
     def _push(self, worker: WorkerName, request: Request, part: slice, gradient: Vector) -> list[ShardReply]:
-        self._sgd.step(part, [gradient])
+        self._optimizer.step(part, [gradient], self.updates)
         pushed = self._pushed[worker]
         pushed.append(request.bucket)
         if len(pushed) < len(self._buckets):
@@ -44,7 +44,7 @@ class BoundedShard(Shard):
         return self._complete_step(worker, request)
 
     def _push_rows(self, worker: WorkerName, request: Request, rows: Rows) -> list[ShardReply]:
-        self._sgd.step_rows([rows])
+        self._optimizer.step_rows([rows], self.updates)
         self._pushed[worker].append(request.bucket)
         return self._complete_step(worker, request)
 

@@ -17,10 +17,10 @@ from paceline.paramserver.wire import HEADER_BYTES, Request, WireError
 from paceline.plan.roles import WORKER, task_names
 from paceline.recording.recorder import clock_ns
 from paceline.spec.training import read_staleness_bound
+from paceline.train.block_optimizer import sections_of
 from paceline.train.checkpoint import InitialState
 from paceline.train.compression import compression_of
 from paceline.train.context import Outcome, TaskContext
-from paceline.workloads.parameters import Vector
 
 _ROW_BYTES = 8
 """For each row, a push carries a gradient (4 bytes) and the index of a row that is needed next (4 bytes)."""
@@ -39,7 +39,7 @@ def serve(context: TaskContext) -> Outcome:
         part = slice(buckets[-1].in_model.start, buckets[0].in_model.stop)
         initial = InitialState(context)
         transfer = _meet_workers(context, part, initial, transport.address)
-        shard = _make_shard(context, buckets, transfer, initial, initial.velocity(part))
+        shard = _make_shard(context, buckets, transfer, initial, part)
         context.rendezvous.start_together()
         started_ns = clock_ns()
         with BusyRecorder(context.recorder) if job.record else nullcontext():
@@ -77,17 +77,17 @@ def _make_shard(
     buckets: list[Bucket],
     transfer: ServerTransfer,
     initial: InitialState,
-    velocity: Vector | None,
+    part: slice,
 ) -> Shard:
     job = context.job
     plan = ShardPlan(
         buckets=[bucket.in_shard for bucket in buckets],
-        lr=job.lr,
-        momentum=job.momentum,
+        optimizer=job.optimizer,
+        sections=sections_of(job.optimizer, context.model.parameters, part),
         workers=task_names(WORKER, job.workers),
         backup=job.backup,
         first_update=initial.update,
-        velocity=velocity,
+        state=initial.optimizer_state(part),
         update_limit=job.update_limit,
         limits_updates=job.index == 0,
         by_rows=bool(context.model.by_rows),

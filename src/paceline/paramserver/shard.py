@@ -6,17 +6,18 @@ A worker makes a step only with a step permit, which a reply grants. In ps-async
 it grants exactly as many permits as there are updates to make, so a run of N updates applies exactly N on every shard.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from paceline.errors import RunError
-from paceline.paramserver.sgd import BlockSgd, Rows
 from paceline.paramserver.transfer import ServerTransfer
 from paceline.paramserver.wire import Buffer, Op, Reply, Request, WireError, WorkerName
 from paceline.recording.recorder import clock_ns
+from paceline.spec.optimizer import Optimizer
+from paceline.train.block_optimizer import BlockOptimizer, Rows, Section, clip_scale
 from paceline.workloads.parameters import Vector
 
 _CHIEF_ONLY = (Op.STOP, Op.AWAIT_DONE, Op.STATE, Op.SNAPSHOT)
@@ -36,16 +37,17 @@ class ShardPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a shard."""
 
     buckets: Sequence[slice]
-    lr: float
-    momentum: float = 0.0
+    optimizer: Optimizer
+    sections: Sequence[Section] | None = None
+    """The parts of the values that have settings of their own; None: all have the same."""
     workers: Sequence[str]
     """The names of all workers; the first one is the chief."""
     backup: int = 0
     """How many workers' gradients a synchronous update need not wait for."""
     first_update: int = 0
     """How many updates were made before, if the run continues from a checkpoint."""
-    velocity: Vector | None = None
-    """The velocity of the checkpoint; None if it has none."""
+    state: Mapping[str, Vector] = {}
+    """The optimizer's state in the checkpoint, by name; what it does not have starts at zero."""
     update_limit: int | None = None
     """How many updates the run makes; None: no limit, every worker always gets a step permit."""
     limits_updates: bool = True
@@ -63,8 +65,12 @@ class Shard:
         self.values, self._transfer, self._row_buffers = transfer.values, transfer, transfer.row_buffers
         self.updates = plan.first_update
         self._buckets = plan.buckets
-        self._sgd = BlockSgd(
-            transfer.values, plan.lr, plan.momentum, accumulates=plan.accumulates, velocity=plan.velocity
+        self._optimizer = BlockOptimizer(
+            transfer.values,
+            plan.optimizer,
+            sections=plan.sections,
+            state=plan.state,
+            accumulates=plan.accumulates,
         )
         self._worker_order = [name.encode() for name in plan.workers]
         self._workers = set(self._worker_order)
@@ -106,7 +112,7 @@ class Shard:
                 return [ShardReply(worker, Reply(self.updates, self._grant_permit(worker)))]
             case Op.STATE:
                 part = self._part(request.bucket)
-                state = np.concatenate([self.values[part], self._sgd.velocity(part)])
+                state = np.concatenate([self.values[part], *self._optimizer.state_of(part)])
                 return [ShardReply(worker, Reply(self.updates, permit=True, bucket=request.bucket), payload=state)]
             case Op.SNAPSHOT:
                 self._snapshot_next_update()
@@ -196,7 +202,7 @@ class AsyncShard(Shard):
         """How many buckets of its current step each worker has pushed."""
 
     def _push(self, worker: WorkerName, request: Request, part: slice, gradient: Vector) -> list[ShardReply]:
-        self._sgd.step(part, [gradient])
+        self._optimizer.step(part, [gradient], self.updates)
         # The backward pass completes buckets in any order, so only the count tells which one is the last.
         pushed = self._pushed.get(worker, 0) + 1
         if pushed < len(self._buckets):
@@ -206,7 +212,7 @@ class AsyncShard(Shard):
         return [ShardReply(worker, self._count_update(worker, request), part)]
 
     def _push_rows(self, worker: WorkerName, request: Request, rows: Rows) -> list[ShardReply]:
-        self._sgd.step_rows([rows])
+        self._optimizer.step_rows([rows], self.updates)
         return [
             ShardReply(worker, self._count_update(worker, request), payload=self._row_buffers.reply_payload(worker))
         ]
@@ -237,7 +243,7 @@ class SyncShard(Shard):
         """How many updates each bucket has had."""
         self._buckets_missing = len(self._buckets)
         """How many buckets the next update still needs."""
-        self._accumulates, self._snapshot_is_due = plan.accumulates, False
+        self._accumulates, self._snapshot_is_due, self._clip = plan.accumulates, False, plan.optimizer.clip
         self._required = len(self._worker_order) - plan.backup
         """How many workers' gradients an update needs."""
 
@@ -245,7 +251,7 @@ class SyncShard(Shard):
         pending = self._pending[request.bucket]
         is_late = request.version < self._bucket_updates[request.bucket]
         if self._accumulates and not self._stopped and not is_late and worker not in pending:
-            self._sgd.accumulate(part, gradient, is_first=not pending, count=self._required)
+            self._optimizer.accumulate(part, gradient, is_first=not pending, count=self._required)
         return self._add_pending(worker, request, None if self._accumulates else gradient, part)
 
     def _push_rows(self, worker: WorkerName, request: Request, rows: Rows) -> list[ShardReply]:
@@ -264,6 +270,8 @@ class SyncShard(Shard):
         pending[worker], arrived_ns[worker] = gradient, clock_ns()
         if len(pending) < self._required:
             return []
+        if part is not None and self._clip is not None:
+            return self._apply_clipped(self._clip)
         self._apply(request.bucket, part)
         self._bucket_updates[request.bucket] += 1
         self._buckets_missing -= 1
@@ -271,13 +279,34 @@ class SyncShard(Shard):
             self._complete_update()
         return self._reply_to_pending(request.bucket, part, applied=True)
 
+    def _apply_clipped(self, clip: float) -> list[ShardReply]:
+        """Apply all buckets at once, as soon as the gradient of each is there: the norm is that of the whole gradient.
+
+        No other shard may have a part of the gradient; planning refuses that.
+        """
+        if any(len(pending) < self._required for pending in self._pending):
+            return []
+        scale = clip_scale(clip, sum(self._squared_norm(bucket) for bucket in range(len(self._buckets))))
+        for bucket, part in enumerate(self._buckets):
+            self._apply(bucket, part, scale)
+            self._bucket_updates[bucket] += 1
+        self._complete_update()
+        buckets = enumerate(self._buckets)
+        return [reply for bucket, part in buckets for reply in self._reply_to_pending(bucket, part, applied=True)]
+
+    def _squared_norm(self, bucket: int) -> float:
+        part = self._buckets[bucket]
+        if self._accumulates:
+            return self._optimizer.accumulated_squared_norm(part)
+        return self._optimizer.squared_norm(part, self._gradients(bucket))
+
     def _complete_update(self) -> None:
         self.updates += 1
         self._buckets_missing = len(self._buckets)
         if self._snapshot_is_due:
-            self._sgd.snapshot_velocity()
+            self._optimizer.snapshot_state()
         elif self._accumulates:
-            self._sgd.drop_snapshot()
+            self._optimizer.drop_snapshot()
         self._snapshot_is_due = False
 
     def _reply_to_late_push(self, worker: WorkerName, request: Request, part: slice | None) -> ShardReply:
@@ -295,19 +324,23 @@ class SyncShard(Shard):
                 pending.pop(worker, None)
 
     def _snapshot_next_update(self) -> None:
-        # Without accumulation no snapshot is needed: the velocity does not change between updates.
+        # Without accumulation no snapshot is needed: the state does not change between updates.
         self._snapshot_is_due = self._accumulates
 
-    def _apply(self, bucket: int, part: slice | None) -> None:
-        # In the order of the workers, not of arrival, so that a run gives the same bits every time.
-        pending = self._pending[bucket]
-        gradients = [pending[name] for name in self._worker_order if name in pending]
+    def _apply(self, bucket: int, part: slice | None, scale: float = 1.0) -> None:
+        update = self._bucket_updates[bucket]
         if part is None:
-            self._sgd.step_rows(gradients)
+            self._optimizer.step_rows(self._gradients(bucket), update)
         elif self._accumulates:
-            self._sgd.apply_accumulated(part)
+            self._optimizer.apply_accumulated(part, update, scale)
         else:
-            self._sgd.step(part, gradients)
+            self._optimizer.step(part, self._gradients(bucket), update, scale)
+
+    def _gradients(self, bucket: int) -> list[Any]:
+        """What the workers pushed of a bucket: in the order of the workers, not of arrival, so that a run gives the
+        same bits every time."""
+        pending = self._pending[bucket]
+        return [pending[name] for name in self._worker_order if name in pending]
 
     def _release_waiting(self) -> list[ShardReply]:
         buckets = range(len(self._buckets))

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from paceline.spec.optimizer import TrainingText
 from paceline.strategies.descriptor import Fact, Strategy
 
 
@@ -22,6 +23,10 @@ class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its parameter servers can make an update without the gradients of the slowest workers."""
     shares_memory: bool = False
     """Whether its tasks can exchange values through shared memory on hosts that allow it."""
+    any_optimizer: bool = False
+    """Whether it implements every optimizer, schedules, clipping and groups; else only sgd and momentum."""
+    clips_across_servers: bool = False
+    """Whether a gradient of which several servers have a part can be clipped."""
     unauthenticated: Mapping[str, str] = {}
     """By strategy: what listens without authentication, as text to follow `because`."""
     system_ports: Mapping[str, str] = {}
@@ -46,9 +51,12 @@ class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Whether one of its layers is an activation, which --set activation can change."""
     takes_order: bool = True
     """Whether --set shard, shuffle and steps_per_epoch can change the order of its examples."""
-    takes_momentum: bool = True
     by_rows: bool = False
-    """Whether parameter servers move only the rows of its parameters that a batch uses."""
+    """Whether an update changes only the weights that a batch uses, so that nothing may change the others."""
+    training: TrainingText = TrainingText(lr=0.1)
+    """The optimizer as the workload gives it."""
+    parameter_names: tuple[str, ...] = ()
+    """The names of its parameters; empty if they are not known before the model is built."""
     trains: bool = True
     """False for a computation that is not training: it has steps, but no examples."""
     parameters: int = 0

@@ -13,9 +13,11 @@ from paceline.plan.hosts import hosts_of
 from paceline.plan.layout import Layout, TaskPlace, resolve
 from paceline.plan.limits import HostLimits, limits
 from paceline.plan.listeners import check_ports, check_trust, trusted_network
+from paceline.plan.optimizer import plan_optimizer
 from paceline.plan.roles import SERVER, WORKER
 from paceline.plan.strategy_options import check_strategy_options
 from paceline.spec.experiment import DEFAULTS
+from paceline.spec.optimizer import Optimizer
 from paceline.spec.run_options import RunSpec
 from paceline.spec.stop import EVALUATED, TARGETS, limiting_rule
 from paceline.strategies.descriptor import Strategy
@@ -45,6 +47,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Updates after which the run ends at the latest; None if only time, loss or accuracy ends it."""
     eval_every: int | None
     """Updates between evaluations; None means only at the end."""
+    optimizer: Optimizer
     time_limit_s: float | None = None
     """Seconds of training after which the run ends as failed; None: no limit."""
     transport: str | None = None
@@ -74,11 +77,6 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def gradients_per_update(self) -> int:
         return self.strategy.gradients_per_update(len(self.workers), self.spec.backup)
-
-    def learning_rate(self, workload_lr: float) -> float:
-        """The learning rate of an update; `workload_lr` is that of the workload, for a run without one of its own."""
-        lr = workload_lr if self.spec.lr is None else self.spec.lr
-        return lr * self.gradients_per_update if self.spec.lr_scale == "linear" else lr
 
     @property
     def is_script(self) -> bool:
@@ -128,6 +126,7 @@ def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
         updates_per_epoch=updates_per_epoch,
         update_limit=limit,
         eval_every=spec.eval_every or ((strategy.eval_every or DEFAULT_EVAL_EVERY) if needs_evaluations else None),
+        optimizer=plan_optimizer(spec, workload, catalog, layout, last_update=limit),
         time_limit_s=_time_limit_s(spec),
         transport=_transport(spec, workload, catalog, kind),
         limits=limits(spec, layout),
@@ -192,10 +191,6 @@ def _choose_size(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
         raise PlanError(f"{title} is not training and has no loss or accuracy: use a stop rule of steps or seconds")
     if not workload.has_test and evaluated:
         raise PlanError(f"{title} has no test set for a stop rule of {evaluated}: add a test set, or stop at steps")
-    if not workload.takes_momentum and spec.momentum:
-        raise PlanError(
-            f"{title} updates only the rows that a batch uses, but momentum changes all rows: remove momentum"
-        )
     if spec.compress is not None and workload.by_rows:
         raise PlanError(f"{title} exchanges only the rows that a batch uses: remove compress")
     if spec.compress is not None and not workload.trains:

@@ -3,13 +3,15 @@
 from typing import Annotated
 
 from paceline.spec.base_options import BaseOptions
+from paceline.spec.optimizer import OptimizerText, TrainingText, parse_groups
 from paceline.spec.option import Option
+from paceline.spec.schedule import Schedule
 from paceline.spec.training import Initialisation, shuffle_buffer
 from paceline.spec.values import number_as_text
 
 
 class TrainingOptions(BaseOptions, frozen=True, kw_only=True):
-    """Initial weights, order of the data, evaluation."""
+    """Initial weights, order of the data, evaluation, optimizer."""
 
     init: Annotated[
         str | None,
@@ -73,3 +75,48 @@ class TrainingOptions(BaseOptions, frozen=True, kw_only=True):
     histograms: Annotated[
         bool, Option(added=True, help="Write histograms of all parameters for TensorBoard at each evaluation.")
     ] = False
+    optimizer: Annotated[
+        str | None,
+        Option(
+            added=True,
+            unset="the workload's",
+            check=OptimizerText.parse,
+            help="Optimizer and its settings: sgd, momentum, nesterov, adagrad, adam or adamw, e.g. "
+            "adamw:weight_decay=0.01:beta2=0.95.",
+        ),
+    ] = None
+    schedule: Annotated[
+        str | None,
+        Option(
+            added=True,
+            unset="the workload's, else constant",
+            check=Schedule.parse,
+            help="Learning rate over the updates: constant, step:every=1000:factor=0.1, cosine or linear, each with "
+            "warmup=N; cosine and linear fall to floor=X over updates=N, or over all updates of the run.",
+        ),
+    ] = None
+    clip: Annotated[
+        float | None,
+        Option(
+            added=True,
+            above=0,
+            unset="the workload's, else none",
+            help="Largest norm of a gradient; a larger one is scaled down to it. Synchronous strategies: of the mean "
+            "gradient of all workers. Asynchronous ones: of each worker's own gradient.",
+        ),
+    ] = None
+    param_groups: Annotated[
+        str | None,
+        Option(
+            added=True,
+            unset="the workload's, else one group",
+            check=parse_groups,
+            help="Settings for parameters by name: words of a pattern with lr_scale and weight_decay, e.g. "
+            "'*bias:weight_decay=0 0.*:lr_scale=0.1'. The first pattern that matches counts.",
+        ),
+    ] = None
+
+    @property
+    def training(self) -> TrainingText:
+        """The optimizer as the user gives it."""
+        return TrainingText(**{name: getattr(self, name) for name in TrainingText.__struct_fields__})

@@ -67,6 +67,8 @@ class RunHeader(msgspec.Struct, frozen=True, kw_only=True):
     """Floating-point operations of a training step for one example; None for a model of the user."""
     lr: float | None = None
     """Learning rate of an update, with --set lr_scale applied; None if nothing is trained, or if the run is older."""
+    optimizer: str | None = None
+    """The optimizer, e.g. adamw:weight_decay=0.1; None if nothing is trained, or if the run is older."""
     data: str = "?"
     """Which data was used."""
     resumed: ResumePoint | None = None

@@ -332,6 +332,8 @@ class Result(msgspec.Struct, kw_only=True):
     """Training examples in one update; 0 for a computation that is not training."""
     lr: float | None = None
     """Learning rate of an update, with lr_scale applied; None if nothing is trained, or if an older version trained."""
+    optimizer: str | None = None
+    """The optimizer, e.g. adamw:weight_decay=0.1; None if nothing is trained, or if an older version trained."""
     exchanged: RunExchanged | None = None
     """What the workers exchanged with other tasks; None if that is not known of every worker."""
     machine_cores: int = 0

@@ -59,6 +59,8 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it trains only models of one linear layer, such as softmax regression."""
     driver_bytes_per_parameter: int = 0
     """Memory that the driver needs for each parameter; 0 if that is little."""
+    own_optimizer: bool = False
+    """Whether it has an optimizer of its own, so that the user can choose neither an optimizer nor its settings."""
     whole_data: bool = False
     """Whether one update uses all training examples instead of one batch of every worker."""
     others_take_over: bool = False

@@ -16,6 +16,7 @@ DESCRIPTOR = Strategy(
     sends_every_parameter=True,
     linear_models_only=True,
     driver_bytes_per_parameter=24 * 8,  # Ten pairs of vectors of doubles are its memory.
+    own_optimizer=True,
     whole_data=True,
     phases=("pull", "compute", "push", "wait"),
     barrier_phase="wait",

@@ -8,7 +8,7 @@ DESCRIPTOR = Strategy(
     update="One update applies one gradient of one worker, computed from parameters that may be some updates old.",
     waiting="A worker that is more than staleness_bound steps ahead of the slowest waits for it; with 0, every worker "
     "waits in each step for all others.",
-    checkpoint="A checkpoint holds the parameters and the momentum of all servers at about one update.",
+    checkpoint="A checkpoint holds the parameters and the optimizer state of all servers at about one update.",
     synchronous=False,
     waits="when-ahead",
     has_servers=True,

@@ -1,11 +1,12 @@
 """Checkpoints: the state that training continues from, as one safetensors file that every engine can read.
 
-It holds the parameter values by name and the optimizer's velocities. The position in the data and the state of every
-random choice follow from the seed and the update (see data.batches, train.dropout), so they are not stored.
+It holds the parameter values by name and the optimizer's state, such as velocities. The position in the data and the
+state of every random choice follow from the seed and the update (see data.batches, train.dropout), so they are not
+stored.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from paceline.errors import StoreError
+from paceline.spec.optimizer import STATE_NAMES
 from paceline.train.context import TaskContext
 from paceline.workloads.parameters import Parameters, ParameterShape, Vector
 
 _FORMAT = "paceline-checkpoint-1"
-_VELOCITY = "velocity/"
-_OUTER_VELOCITY = "outer-velocity/"
+OUTER_VELOCITY = "outer-velocity"
+"""The name of what an outer optimizer stores, of strategies that have one."""
 _COUNT = re.compile(r"[0-9]{1,18}")
 _NAME = re.compile(r"update-(\d{1,18})\.safetensors")
 
@@ -30,10 +32,9 @@ class TrainingState(msgspec.Struct, frozen=True):
 
     update: int
     values: Parameters
-    velocity: Parameters = {}
-    """Empty without momentum."""
-    outer_velocity: Parameters = {}
-    """Of the outer optimizer of strategies that have one; empty without it."""
+    optimizer: Mapping[str, Parameters] = {}
+    """What the optimizer stores for each parameter, by name (see `Optimizer.state_names` and
+    OUTER_VELOCITY); empty for plain sgd."""
 
 
 def file_name(update: int) -> str:
@@ -47,8 +48,8 @@ def checkpoint_updates(names: Iterable[str]) -> list[int]:
 
 def encode(state: TrainingState) -> bytes:
     tensors = dict(state.values)
-    for prefix, velocities in ((_VELOCITY, state.velocity), (_OUTER_VELOCITY, state.outer_velocity)):
-        tensors |= {f"{prefix}{name}": velocity for name, velocity in velocities.items()}
+    for kind, parameters in state.optimizer.items():
+        tensors |= {_tensor_name(kind, name): value for name, value in parameters.items()}
     metadata = {"format": _FORMAT, "update": str(state.update)}
     return save({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, metadata)
 
@@ -65,13 +66,26 @@ def read(path: Path, shapes: Sequence[ParameterShape]) -> TrainingState:
     """Read a checkpoint of a model with these parameters; StoreError if the file is anything else."""
     with _CheckpointFile(path) as file:
         values = {shape.name: file.tensor(shape.name, shape) for shape in shapes}
-        velocity, outer_velocity = file.prefixed(_VELOCITY, shapes), file.prefixed(_OUTER_VELOCITY, shapes)
-        known = {f"{_VELOCITY}{name}" for name in velocity} | {f"{_OUTER_VELOCITY}{name}" for name in outer_velocity}
-        if extra := file.names - values.keys() - known:
+        others = file.names - values.keys()
+        stored = [
+            kind
+            for kind in (*STATE_NAMES, OUTER_VELOCITY)
+            if any(name.startswith(_tensor_name(kind, "")) for name in others)
+        ]
+        optimizer = {
+            kind: {shape.name: file.tensor(_tensor_name(kind, shape.name), shape) for shape in shapes}
+            for kind in stored
+        }
+        if extra := others - {_tensor_name(kind, shape.name) for kind in stored for shape in shapes}:
             raise StoreError(
                 f"{path} belongs to another model: it has a parameter '{min(extra)}' that this model lacks"
             )
-        return TrainingState(file.update, values, velocity, outer_velocity)
+        return TrainingState(file.update, values, optimizer)
+
+
+def _tensor_name(kind: str, parameter: str) -> str:
+    """The name in the file of what the optimizer stores for a parameter."""
+    return f"{kind}/{parameter}"
 
 
 class _CheckpointFile:
@@ -97,12 +111,6 @@ class _CheckpointFile:
 
     def __exit__(self, *_: object) -> None:
         self._file.__exit__(None, None, None)
-
-    def prefixed(self, prefix: str, shapes: Sequence[ParameterShape]) -> Parameters:
-        """The tensors of all parameters whose names begin with `prefix`, without it; empty if there are none."""
-        if not any(name.startswith(prefix) for name in self.names):
-            return {}
-        return {shape.name: self.tensor(f"{prefix}{shape.name}", shape) for shape in shapes}
 
     def tensor(self, name: str, shape: ParameterShape) -> Vector:
         if name not in self.names:
@@ -138,13 +146,10 @@ class InitialState:
         """The values of all parameters as one vector, or a part of it."""
         return self._flat(self._state.values, part) if self._state else self._model.first(self._seed, part)
 
-    def velocity(self, part: slice | None = None) -> Vector | None:
-        """The velocities, in the same layout as `values`; None if all are zero."""
-        return self._flat(self._state.velocity, part) if self._state and self._state.velocity else None
-
-    def outer_velocity(self) -> Vector | None:
-        """The velocities of the outer optimizer; None if all are zero."""
-        return self._flat(self._state.outer_velocity, None) if self._state and self._state.outer_velocity else None
+    def optimizer_state(self, part: slice | None = None) -> dict[str, Vector]:
+        """By name, what the optimizer stored, in the same layout as `values`; what is missing starts at zero."""
+        stored = self._state.optimizer if self._state else {}
+        return {kind: self._flat(parameters, part) for kind, parameters in stored.items()}
 
     def _flat(self, parameters: Parameters, part: slice | None) -> Vector:
         flat = np.concatenate([parameters[shape.name].reshape(-1) for shape in self._model.parameters])

@@ -13,6 +13,7 @@ from paceline.plan.roles import WORKER
 from paceline.ports import PortRange
 from paceline.recording.recorder import Recorder
 from paceline.spec.interval import Interval
+from paceline.spec.optimizer import Optimizer
 from paceline.spec.stop import StopRule
 from paceline.workloads.model import AnyModel
 from paceline.workloads.workload import Workload
@@ -76,8 +77,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     synchronous: bool
     batch: int
     seed: int
-    lr: float
-    momentum: float
+    optimizer: Optimizer
     stop: tuple[StopRule, ...]
     update_limit: int | None
     updates_per_epoch: int

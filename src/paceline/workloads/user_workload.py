@@ -3,6 +3,7 @@
 import hashlib
 import importlib
 import importlib.util
+import math
 import sys
 import traceback
 from collections.abc import Collection, Iterator
@@ -16,6 +17,7 @@ from typing import get_args
 from paceline import user_files
 from paceline.data.registry import DATASETS
 from paceline.errors import SpecError, UserCodeError, message_of, shorten, unknown
+from paceline.spec.optimizer import TrainingText, resolve
 from paceline.spec.values import NAME as NAME_PATTERN
 from paceline.workloads.layers import Sigmoid
 from paceline.workloads.model import Loss
@@ -183,6 +185,7 @@ def check_workload(workload: Workload, name: str) -> None:
         raise SpecError(
             f"{name}: momentum needs all weights, but a sparse model transfers only those a batch uses: set momentum=0"
         )
+    _check_training(workload, name)
     if not (workload.model or workload.blocks or workload.user_models):
         raise SpecError(f"{name}: the workload has no model: give model, torch or tensorflow")
     if workload.model and workload.user_models:
@@ -201,3 +204,13 @@ def check_workload(workload: Workload, name: str) -> None:
             _ = workload.model.size
         except ValueError as error:
             raise SpecError(f"{name}: {error}") from None
+
+
+def _check_training(workload: Workload, name: str) -> None:
+    """Refuse an optimizer, a schedule or groups that cannot be read."""
+    try:
+        resolve(TrainingText(), workload.training, last_update=None if workload.schedule is None else sys.maxsize)
+    except SpecError as error:
+        raise SpecError(f"{name}: {error}") from None
+    if workload.clip is not None and not 0 < workload.clip < math.inf:
+        raise SpecError(f"{name}: clip {workload.clip!r}: must be above 0 and finite")

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from paceline.data.batches import Examples, Share
+from paceline.spec.optimizer import TrainingText
 from paceline.strategies.descriptor import Fact
 from paceline.workloads.block_matmul import BlockMatmul
 from paceline.workloads.model import Loss, Model
@@ -46,8 +47,17 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     train_examples: int
     """Training examples in one epoch, over all workers."""
     lr: float = 0.1
-    """Learning rate of gradient descent."""
+    """Learning rate of the optimizer."""
     momentum: float = 0.0
+    """The momentum of gradient descent, if no `optimizer` is given."""
+    optimizer: str | None = None
+    """As `--set optimizer`, e.g. adamw:weight_decay=0.01; None: gradient descent."""
+    schedule: str | None = None
+    """As `--set schedule`, e.g. cosine:warmup=100."""
+    clip: float | None = None
+    """As `--set clip`: the largest norm of a gradient."""
+    param_groups: str | None = None
+    """As `--set param_groups`, e.g. '*bias:weight_decay=0'."""
     most_threads: int | None = None
     """The number of compute threads above which a worker becomes slower, if known."""
     refused: Mapping[Fact, str] = {}
@@ -62,6 +72,18 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     def trained_for(self) -> Loss:
         """The loss that is minimised, wherever it is given."""
         return self.model.loss if self.model else self.loss
+
+    @property
+    def training(self) -> TrainingText:
+        """The optimizer as the workload gives it."""
+        return TrainingText(
+            lr=self.lr,
+            momentum=self.momentum,
+            optimizer=self.optimizer,
+            schedule=self.schedule,
+            clip=self.clip,
+            param_groups=self.param_groups,
+        )
 
     @property
     def user_models(self) -> Mapping[str, Callable[[], Any]]:

@@ -24,7 +24,8 @@ _FLAGS = (
 )  # fmt: skip
 """Options that have a flag of their own on the command line; the others are given with --set."""
 _TRAINING = ("init", "activation", "steps_per_epoch", "shard", "shuffle", "eval_by", "histograms")
-_SETTINGS = ("lr", "momentum", "threads", "transport", "eval_examples", "trace_every", "lr_scale", *_TRAINING)
+_OPTIMIZER = ("lr", "momentum", "lr_scale", "optimizer", "schedule", "clip", "param_groups")
+_SETTINGS = (*_OPTIMIZER, "threads", "transport", "eval_examples", "trace_every", *_TRAINING)
 _ENGINE_OPTIONS = ("master", "executor_memory", "driver_memory", "lineage")
 """Options that only some engines have."""
 _LAUNCH_FLAGS = ("layout", "hosts", "link", "latency", "cpus", "trusted_network", "threads", "on_failure")

@@ -21,8 +21,8 @@ from paceline.engines.spark.gradient_task import (
 from paceline.engines.spark.lineage import Lineage
 from paceline.engines.spark.reporter import wall_offset_ns
 from paceline.engines.spark.step_times import StepMarks
-from paceline.paramserver.sgd import BlockSgd
 from paceline.recording.recorder import clock_ns
+from paceline.train.block_optimizer import BlockOptimizer, clip_vector, sections_of
 from paceline.train.checkpoint import TrainingState
 from paceline.train.context import TaskContext
 from paceline.train.strategy import Exchanged
@@ -49,8 +49,12 @@ class BspSgd(DriverModel):
     def __init__(self, context: TaskContext, spark: Any) -> None:
         super().__init__(context, spark)
         job = context.job
-        self._has_momentum = bool(job.momentum)
-        self._sgd = BlockSgd(self._values, job.lr, job.momentum, velocity=self._start.velocity())
+        self._optimizer = BlockOptimizer(
+            self._values,
+            job.optimizer,
+            sections=sections_of(job.optimizer, self._model.parameters),
+            state=self._start.optimizer_state(),
+        )
         every = job.options.get("lineage")
         self._lineage = Lineage(self._partitions, every) if every else None
         self.exchanged = [Exchanged() for _ in range(job.workers)]
@@ -69,7 +73,7 @@ class BspSgd(DriverModel):
             self._partitions = self._lineage.next_step()
         part, broadcast_ns = self._aggregate(group, number)
         self._count(part)
-        self._update(part)
+        self._update(part, number)
         marks = StepMarks(
             step=number,
             update=number + 1,
@@ -85,9 +89,9 @@ class BspSgd(DriverModel):
         return self._lineage.details() if self._lineage else {}
 
     def state(self, update: int) -> TrainingState:
-        velocity = self._sgd.velocity(slice(0, self._values.size)) if self._has_momentum else None
-        by_name = {} if velocity is None else views(velocity.copy(), self._model.parameters)
-        return TrainingState(update, self.parameters(), by_name)
+        shapes = self._model.parameters
+        stored = {name: views(vector.copy(), shapes) for name, vector in self._optimizer.state.items()}
+        return TrainingState(update, self.parameters(), stored)
 
     def _aggregate(self, group: str, number: int) -> tuple[Any, int]:
         """Run the job of one step; returns the sum of the workers' parts, and when the job was submitted."""
@@ -112,10 +116,12 @@ class BspSgd(DriverModel):
 
     _add = staticmethod(add_parts)
 
-    def _update(self, part: Part) -> None:
+    def _update(self, part: Part, number: int) -> None:
         # The optimizer takes the mean of a list of gradients: this one is the sum already.
         gradient = part.gradient * np.float32(1 / len(part.shares))
-        self._sgd.step(slice(0, self._values.size), [gradient])
+        if clip := self._optimizer.optimizer.clip:
+            clip_vector(gradient, clip)
+        self._optimizer.step(slice(0, self._values.size), [gradient], number)
 
 
 class RowsBspSgd(BspSgd):
@@ -140,8 +146,8 @@ class RowsBspSgd(BspSgd):
 
     _add = staticmethod(add_rows_parts)  # type: ignore[assignment]
 
-    def _update(self, part: RowsPart) -> None:  # type: ignore[override]
-        self._sgd.step_rows(part.rows)
+    def _update(self, part: RowsPart, number: int) -> None:  # type: ignore[override]
+        self._optimizer.step_rows(part.rows, number)
         self._rows = self._all_rows(part.next_rows)
 
     def _all_rows(self, rows: list[Array]) -> Array:

@@ -20,4 +20,6 @@ DESCRIPTOR = Engine(
     layers=frozenset({"Dense", "Dropout", "Relu", "Sigmoid", "SparseLinear", "Tanh"}),
     options=frozenset({"master", "executor_memory", "driver_memory", "lineage"}),
     workers_rejoin=True,
+    any_optimizer=True,
+    clips_across_servers=True,
 )

@@ -13,6 +13,7 @@ import tensorflow as tf
 from paceline.data.batches import Array, Batch
 from paceline.engines.tensorflow import network
 from paceline.engines.tensorflow.cluster import cluster_addresses
+from paceline.engines.tensorflow.optimizer import Updater, named_state
 from paceline.engines.tensorflow.tensorboard_graph import graph_event
 from paceline.recording.recorder import clock_ns
 from paceline.train.checkpoint import InitialState, TrainingState
@@ -36,20 +37,30 @@ class AllReduce:
         initial = InitialState(context)
         self._is_chief, self._updates = job.is_chief, initial.update
         # Plain variables need no synchronisation: all workers start from the same values and apply the same mean.
-        values, velocity = initial.values(), initial.velocity()
-        self._variables = [tf.Variable(value) for value in views(values, self._model.parameters).values()]
-        velocity = np.zeros_like(values) if velocity is None else velocity
-        velocities = views(velocity, self._model.parameters).values()
-        self._velocity = [tf.Variable(value) for value in velocities] if job.momentum else []
-        self._build_functions(job.batch, job.lr, job.momentum)
+        values, stored, shapes = initial.values(), initial.optimizer_state(), self._model.parameters
+        self._variables = [tf.Variable(value) for value in views(values, shapes).values()]
+        self._slots = {
+            name: [tf.Variable(value) for value in views(stored.get(name, np.zeros_like(values)), shapes).values()]
+            for name in job.optimizer.state_names
+        }
+        self._counter = tf.Variable(initial.update, dtype=tf.int64)
+        self._build_functions(job.batch, Updater(job.optimizer, shapes, self._variables, self._slots))
         self.exchanged, self._workers = Exchanged(), job.workers
         blank = self._model.blank(job.batch)
         self._gradients(*map(tf.constant, (*blank.inputs, blank.target)))
-        self._exchange(*(tf.zeros_like(variable) for variable in self._variables))
+        self._warm_up_exchange()
         self._broadcast(0, 0)
         self._stop_consensus = StopConsensus(self._timed_broadcast, job.eval_every)
         graph = self._gradients.graph
         context.rendezvous.attach("tensorboard", "events.out.tfevents.graph", graph_event(graph))
+
+    def _warm_up_exchange(self) -> None:
+        """Make an update with a gradient of zero, and undo it: weight decay changes the values all the same."""
+        changed = [*self._variables, *(slot for slots in self._slots.values() for slot in slots), self._counter]
+        before = [variable.numpy() for variable in changed]
+        self._exchange(*(tf.zeros_like(variable) for variable in self._variables))
+        for variable, value in zip(changed, before, strict=True):
+            variable.assign(value)
 
     def start(self) -> int:
         return self._updates
@@ -80,13 +91,13 @@ class AllReduce:
         return by_name(self._model.parameters, [variable.numpy() for variable in self._variables])
 
     def state(self, update: int) -> TrainingState:
-        velocity = [variable.numpy() for variable in self._velocity]
-        return TrainingState(update, self.parameters(), by_name(self._model.parameters, velocity) if velocity else {})
+        stored = {name: [slot.numpy() for slot in variables] for name, variables in self._slots.items()}
+        return TrainingState(update, self.parameters(), named_state(self._model.parameters, stored))
 
     def close(self) -> None:
         """Do nothing: the process ends now, and TensorFlow's own shutdown would wait for peers that may be gone."""
 
-    def _build_functions(self, batch: int, lr: float, momentum: float) -> None:
+    def _build_functions(self, batch: int, updater: Updater) -> None:
         """Trace the functions of a step now, so that the first step takes no longer than the others."""
         model, variables, strategy = self._model, self._variables, self._strategy
 
@@ -101,12 +112,8 @@ class AllReduce:
             # device of this replica.
             replica = tf.distribute.get_replica_context()
             means = replica.all_reduce(tf.distribute.ReduceOp.MEAN, [tf.identity(g) for g in local_gradients])
-            changes = means
-            if momentum:
-                pairs = zip(self._velocity, means, strict=True)
-                changes = [velocity.assign(momentum * velocity + gradient) for velocity, gradient in pairs]
-            for variable, change in zip(variables, changes, strict=True):
-                variable.assign_sub(lr * change)
+            updater.apply_all(means, self._counter.read_value())
+            self._counter.assign_add(1)
             return tf.constant(0)
 
         def sum_over_workers(numbers: Any) -> Any:

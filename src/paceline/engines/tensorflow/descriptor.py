@@ -28,4 +28,6 @@ DESCRIPTOR = Engine(
     unauthenticated={"ps-sync": _SERVERS, "ps-async": _SERVERS, "allreduce": _SERVERS},
     multiplies_blocks=True,
     user_model="tensorflow",
+    any_optimizer=True,
+    clips_across_servers=True,
 )

@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from paceline.data.batches import Batch
 from paceline.engines.tensorflow import network, traces
 from paceline.engines.tensorflow.cluster import ps_device, start_server, worker_device
-from paceline.engines.tensorflow.optimizer import assignment
+from paceline.engines.tensorflow.optimizer import (
+    Slots,
+    Updater,
+    assignment,
+    graph_slots,
+    named_state,
+    restore_slots,
+    slot_initializers,
+)
 from paceline.engines.tensorflow.predictor import LocalPredictor
 from paceline.engines.tensorflow.session import Session
 from paceline.engines.tensorflow.tensorboard_graph import graph_event
@@ -38,9 +46,11 @@ class ParameterServerWorker:
     _stop: Any
     """The op with which the chief ends the run for all workers; built by the subclass."""
     _counter: Any
-    """The variable on server 0 that counts updates; built by the subclass."""
-    _slots: list[Any]
-    """The variables that store the velocity of each parameter; empty without momentum; built by the subclass."""
+    """The variable on server 0 that counts updates."""
+    _updater: Updater
+    """Builds the ops of an update."""
+    _slots: Slots
+    """The variables that store the optimizer's state."""
 
     def __init__(self, context: TaskContext) -> None:
         job = context.job
@@ -74,8 +84,8 @@ class ParameterServerWorker:
         raise NotImplementedError
 
     def _initializers(self) -> list[Any]:
-        """The ops that initialise the variables of the subclass."""
-        raise NotImplementedError
+        """The ops that initialise the counter and the optimizer's state; the subclass may add others."""
+        return [self._counter.initializer, *slot_initializers(self._slots)]
 
     def _step_result(self, fetched: list[NDArray[Any]]) -> Step:
         """The result of a step, from what it fetched."""
@@ -117,10 +127,8 @@ class ParameterServerWorker:
         return by_name(self._shapes, self._session.run(self._read))
 
     def state(self, update: int) -> TrainingState:
-        update, values, velocity = self._session.run([self._counter, self._read, self._slots])
-        return TrainingState(
-            int(update), by_name(self._shapes, values), by_name(self._shapes, velocity) if velocity else {}
-        )
+        update, values, slots = self._session.run([self._counter, self._read, self._slots])
+        return TrainingState(int(update), by_name(self._shapes, values), named_state(self._shapes, slots))
 
     def shard_sizes(self) -> dict[str, dict[str, int]]:
         sizes: dict[str, dict[str, int]] = {task: {} for task in task_names(SERVER, self._job.servers)}
@@ -146,6 +154,7 @@ class ParameterServerWorker:
             # A parameter that the user's model does not use has no gradient: use zeros.
             slices_or_tensors = tf.gradients(loss, pulled, unconnected_gradients=tf.UnconnectedGradients.ZERO)
             gradients = [tf.convert_to_tensor(gradient) for gradient in slices_or_tensors]
+            gradients = self._before_push(gradients)
         self._fetches = self._build_step(self._push(gradients), loss)
         self._build_token_queues()
 
@@ -159,6 +168,12 @@ class ParameterServerWorker:
                 )
                 self._initial_values.append(tf1.placeholder(tf.float32, shape.shape, name=f"first/{name}"))
         self._read = [variable.read_value() for variable in self._variables]
+        with tf.device(ps_device(0)):
+            self._counter = tf1.get_variable(
+                "updates", [], tf.int64, tf1.zeros_initializer(), trainable=False, use_resource=True
+            )
+        self._slots = graph_slots(self._job.optimizer, self._variables)
+        self._updater = Updater(self._job.optimizer, self._shapes, self._variables, self._slots)
 
     def _pull(self) -> list[Any]:
         """The parameters on this worker."""
@@ -181,6 +196,10 @@ class ParameterServerWorker:
     def _row_indices(self) -> Any:
         """The indices of the rows that the batch uses, on the current device."""
         return tf.identity(self._inputs[0], name="rows")
+
+    def _before_push(self, gradients: list[Any]) -> list[Any]:
+        """What is pushed instead of the gradients."""
+        return gradients
 
     def _push(self, gradients: list[Any]) -> list[Any]:
         """The gradients on the servers of their parameters."""
@@ -237,13 +256,10 @@ class ParameterServerWorker:
         self._restore(initial)
 
     def _restore(self, initial: InitialState) -> None:
-        """Restore what a checkpoint contains besides the values: the number of updates and the velocities."""
+        """Restore what a checkpoint contains besides the values: the number of updates and the optimizer's state."""
         if initial.update:
             self._session.run(*assignment(self._counter, initial.update))
-        velocity = initial.velocity()
-        if velocity is not None:
-            for slot, value in zip(self._slots, views(velocity, self._shapes).values(), strict=True):
-                self._session.run(*assignment(slot, value))
+        restore_slots(self._session.run, self._slots, self._shapes, initial)
 
     def _run_traced_step(self, batch: Batch) -> Step:
         """Run a step with TensorFlow's tracing, and record the phases found in the trace.

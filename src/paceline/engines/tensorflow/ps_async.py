@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from paceline.data.batches import Batch
 from paceline.engines.tensorflow.cluster import ps_device
+from paceline.engines.tensorflow.optimizer import add_duplicates, clip_gradients, clip_scale
 from paceline.engines.tensorflow.ps import ParameterServerWorker
 from paceline.train.strategy import Step
 
@@ -33,25 +34,7 @@ class AsyncWorker(ParameterServerWorker):
         super()._build_variables()
         self._limit = self._job.update_limit or _NO_LIMIT
         with tf.device(ps_device(0)):
-            self._counter = tf1.get_variable(
-                "updates", [], tf.int64, tf1.zeros_initializer(), trainable=False, use_resource=True
-            )
             self._stop = self._counter.assign(self._limit).op
-        pairs = zip(self._variables, self._parameter_servers, strict=True)
-        self._velocity = [self._velocity_variable(variable, server) for variable, server in pairs]
-        self._slots = [velocity for velocity in self._velocity if velocity is not None]
-
-    def _velocity_variable(self, variable: Any, server: int) -> Any:
-        """The variable for the velocity of a parameter; None without momentum."""
-        if not self._job.momentum:
-            return None
-        with tf.device(ps_device(server)):
-            name = f"{variable.op.name}/velocity"
-            zeros = tf1.zeros_initializer()
-            return tf1.get_variable(name, variable.shape, tf.float32, zeros, trainable=False, use_resource=True)
-
-    def _initializers(self) -> list[Any]:
-        return [self._counter.initializer, *(slot.initializer for slot in self._slots)]
 
     def _pull(self) -> list[Any]:
         with tf.device(ps_device(0)):
@@ -68,40 +51,33 @@ class AsyncWorker(ParameterServerWorker):
         self._parameter_servers = parameter_servers
         return pulled
 
+    def _before_push(self, gradients: list[Any]) -> list[Any]:
+        """Clip this worker's own gradient."""
+        if not (clip := self._job.optimizer.clip):
+            return gradients
+        if not self._model.by_rows:
+            return clip_gradients(gradients, clip)
+        # The norm is that of the sums of what belongs to the same row; what is pushed stays one value per occurrence.
+        slices = tf.IndexedSlices(tf.reshape(gradients[0], [-1]), tf.reshape(self._inputs[0], [-1]))
+        scale = clip_scale([add_duplicates(slices).values, *gradients[1:]], clip)
+        return [gradient * scale for gradient in gradients]
+
     def _build_step(self, gradients: list[Any], loss: Any) -> list[Any]:
         with tf.device(ps_device(0)), tf.name_scope("apply"), tf.control_dependencies(gradients):
             number = tf.raw_ops.ResourceCountUpTo(resource=self._counter.handle, limit=self._limit, T=tf.int64)
         applied = []
         for i, server in enumerate(self._parameter_servers):
             with tf.device(ps_device(server)), tf.name_scope("apply"), tf.control_dependencies([number]):
-                by_rows = i == 0 and self._model.by_rows
-                apply = self._apply_rows if by_rows else self._apply
-                applied.append(apply(self._variables[i], self._velocity[i], gradients[i]))
+                gradient = gradients[i]
+                if i == 0 and self._model.by_rows:
+                    rows = tf.reshape(self._row_indices(), [-1])
+                    gradient = tf.IndexedSlices(tf.reshape(gradient, [-1]), rows)
+                applied.append(self._updater.apply(i, gradient, number))
         with tf.device(ps_device(0)), tf.control_dependencies(applied):
             applied_number = tf.identity(number)
         with tf.device(self._worker_device):
             pulled_at = tf.bitcast(self._pulled_count, tf.int64)
         return [loss, pulled_at, applied_number]
-
-    def _apply(self, variable: Any, velocity: Any, gradient: Any) -> Any:
-        # Without locking, concurrent updates would overwrite each other, and a pull could read a half-applied update.
-        lr = tf.constant(self._job.lr)
-        if velocity is None:
-            return tf.raw_ops.ResourceApplyGradientDescent(
-                var=variable.handle, alpha=lr, delta=gradient, use_locking=True
-            )
-        return tf.raw_ops.ResourceApplyMomentum(
-            var=variable.handle,
-            accum=velocity.handle,
-            lr=lr,
-            grad=gradient,
-            momentum=tf.constant(self._job.momentum),
-            use_locking=True,
-        )
-
-    def _apply_rows(self, variable: Any, _velocity: Any, gradient: Any) -> Any:
-        change = gradient * tf.constant(self._job.lr)
-        return tf.raw_ops.ResourceScatterSub(resource=variable.handle, indices=self._row_indices(), updates=change)
 
     def _step_result(self, fetched: list[NDArray[Any]]) -> Step:
         loss, pulled_at, number = float(fetched[0]), int(fetched[1]), int(fetched[2])

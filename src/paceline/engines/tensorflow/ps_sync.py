@@ -16,7 +16,7 @@ import tensorflow as tf
 from numpy.typing import NDArray
 
 from paceline.engines.tensorflow.cluster import ps_device
-from paceline.engines.tensorflow.optimizer import make_optimizer, velocity_slots
+from paceline.engines.tensorflow.optimizer import Updater
 from paceline.engines.tensorflow.ps import ParameterServerWorker
 from paceline.train.strategy import Step
 
@@ -30,15 +30,8 @@ current update. Because a worker pushes only once per token, none of them is eve
 class SyncWorker(ParameterServerWorker):
     """A worker whose gradients are averaged with those of all other workers before they are applied."""
 
-    def _build_variables(self) -> None:
-        super()._build_variables()
-        with tf.device(ps_device(0)):
-            self._counter = tf1.get_variable(
-                "updates", [], tf.int64, tf1.zeros_initializer(), trainable=False, use_resource=True
-            )
-
     def _initializers(self) -> list[Any]:
-        return [self._counter.initializer, *self._optimizer_initializers]
+        return [*super()._initializers(), *self._optimizer_initializers]
 
     def _build_step(self, gradients: list[Any], loss: Any) -> list[Any]:
         workers = self._job.workers
@@ -64,12 +57,11 @@ class SyncWorker(ParameterServerWorker):
         Returns the ops that push the gradients, and the number of updates as read after the update.
         """
         workers = self._job.workers
-        optimizer = make_optimizer(self._job.lr, self._job.momentum)
-        sync = tf1.train.SyncReplicasOptimizer(optimizer, replicas_to_aggregate=workers, total_num_replicas=workers)
+        sync = tf1.train.SyncReplicasOptimizer(
+            _MeanUpdate(self._updater), replicas_to_aggregate=workers, total_num_replicas=workers
+        )
         sync.apply_gradients(list(zip(gradients, self._variables, strict=True)), self._counter)
-        self._slots = velocity_slots(optimizer, self._variables)
-        slot_initializers = [slot.initializer for slot in optimizer.variables()]
-        self._optimizer_initializers = [sync._local_step.assign(_NEVER_STALE), *slot_initializers]
+        self._optimizer_initializers = [sync._local_step.assign(_NEVER_STALE)]
         return _pushes_and_count(self._graph, sync)
 
     def _build_row_update(self, gradients: list[Any]) -> tuple[list[Any], Any]:
@@ -78,8 +70,7 @@ class SyncWorker(ParameterServerWorker):
         The sparse accumulator of SyncReplicasOptimizer is not used, because it divides the gradient of a row by the
         number of workers that used the row, not by the number of all workers.
         """
-        self._optimizer_initializers, self._slots = [], []
-        weight, bias = self._variables
+        self._optimizer_initializers = []
         shapes = [gradient.shape for gradient in gradients]
         with tf.device(ps_device(self._parameter_servers[0])):
             types = [tf.int64, tf.float32, tf.float32]
@@ -89,11 +80,12 @@ class SyncWorker(ParameterServerWorker):
             # workers, they are lost.
             with tf.control_dependencies([push]):
                 rows, changes, bias_changes = queue.dequeue_many(self._job.workers)
-            lr = tf.constant(self._job.lr / self._job.workers)
-            weight_update = tf.raw_ops.ResourceScatterSub(resource=weight.handle, indices=rows, updates=changes * lr)
+            workers = float(self._job.workers)
+            slices = tf.IndexedSlices(tf.reshape(changes, [-1]) / workers, tf.reshape(rows, [-1]))
         with tf.device(ps_device(self._parameter_servers[1])):
-            bias_update = bias.assign_sub(tf.reduce_sum(bias_changes, 0) * lr).op
-        with tf.device(ps_device(0)), tf.control_dependencies([weight_update, bias_update]):
+            bias_gradient = tf.reduce_sum(bias_changes, 0) / workers
+        applied = self._updater.apply_all([slices, bias_gradient], self._counter.read_value())
+        with tf.device(ps_device(0)), tf.control_dependencies(applied):
             updated = self._counter.assign_add(1, read_value=True)
         return [push], tf.identity(updated)
 
@@ -102,6 +94,20 @@ class SyncWorker(ParameterServerWorker):
         if token == _STOP:
             return Step(loss, 0, more=False, applied=False)
         return Step(loss, token)
+
+
+class _MeanUpdate:
+    """Applies the mean gradients that a SyncReplicasOptimizer has collected."""
+
+    def __init__(self, updater: Updater) -> None:
+        self._updater = updater
+
+    def apply_gradients(self, gradients_and_variables: Any, counter: Any) -> Any:
+        """The op of an update, which also counts it."""
+        gradients = [gradient for gradient, _ in gradients_and_variables]
+        applied = self._updater.apply_all(gradients, counter.read_value())
+        with tf.control_dependencies(applied):
+            return counter.assign_add(1, read_value=False)
 
 
 def _pushes_and_count(graph: Any, optimizer: Any) -> tuple[list[Any], Any]:

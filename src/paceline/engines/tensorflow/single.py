@@ -7,9 +7,11 @@ import tensorflow as tf
 from paceline.data.batches import Array, Batch
 from paceline.engines.tensorflow import network
 from paceline.engines.tensorflow.cluster import session_config
-from paceline.engines.tensorflow.optimizer import assignment, make_optimizer, velocity_slots
+from paceline.engines.tensorflow.optimizer import Updater, graph_slots, named_state, restore_slots
+from paceline.engines.tensorflow.optimizer import assignment as assign_variable
 from paceline.engines.tensorflow.tensorboard_graph import graph_event
 from paceline.recording.recorder import clock_ns
+from paceline.spec.optimizer import Optimizer
 from paceline.train.checkpoint import InitialState, TrainingState
 from paceline.train.context import TaskContext
 from paceline.train.strategy import Predictor, SingleWorker, Step
@@ -30,7 +32,7 @@ class Single(SingleWorker):
         self._updates = initial.update
         graph = tf1.Graph()
         with graph.as_default():
-            step = self._build(job.lr, job.momentum)
+            step = self._build(job.optimizer)
         self._session = tf1.Session(graph=graph, config=session_config(job.threads))
         self._run = self._session.make_callable(step, [*self._inputs, self._target])
         self._session.run(self._initialize)
@@ -41,10 +43,8 @@ class Single(SingleWorker):
         self._session.run(self._initialize)
         values = self._named(initial.values()).values()
         self._session.run(self._assign, dict(zip(self._initial_values, values, strict=True)))
-        velocity = initial.velocity()
-        if velocity is not None:
-            for slot, value in zip(self._slots, self._named(velocity).values(), strict=True):
-                self._session.run(*assignment(slot, value))
+        self._session.run(*assign_variable(self._counter, initial.update))
+        restore_slots(self._session.run, self._slots, self._shapes, initial)
         context.rendezvous.attach("tensorboard", "events.out.tfevents.graph", graph_event(graph))
 
     def start(self) -> int:
@@ -65,13 +65,12 @@ class Single(SingleWorker):
         return by_name(self._shapes, self._session.run(self._variables))
 
     def state(self, update: int) -> TrainingState:
-        velocity = by_name(self._shapes, self._session.run(self._slots)) if self._slots else {}
-        return TrainingState(update, self.parameters(), velocity)
+        return TrainingState(update, self.parameters(), named_state(self._shapes, self._session.run(self._slots)))
 
     def close(self) -> None:
         self._session.close()
 
-    def _build(self, lr: float, momentum: float) -> list[Any]:
+    def _build(self, optimizer: Optimizer) -> list[Any]:
         """Build the graph; returns what a step fetches: the loss, and the op of the update."""
         self._inputs = network.placeholders(self._model.feeds)
         self._target = network.target_placeholder(self._model.target)
@@ -87,11 +86,21 @@ class Single(SingleWorker):
         ]
         self._outputs = network.outputs(self._model, self._inputs[: len(self._model.data_feeds)], self._variables)
         loss = network.mean_loss(self._model, self._inputs, self._target, self._variables)
-        optimizer = make_optimizer(lr, momentum)
-        update = optimizer.minimize(loss, var_list=self._variables)
-        self._slots = velocity_slots(optimizer, self._variables)
+        self._slots = graph_slots(optimizer, self._variables)
+        updater = Updater(optimizer, shapes, self._variables, self._slots)
+        self._counter = tf1.get_variable("updates", [], tf.int64, zeros, trainable=False, use_resource=True)
+        # A parameter that the user's model does not use has no gradient: use zeros.
+        gradients = tf.gradients(loss, self._variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        update = tf.group(*updater.apply_all(self._by_rows(gradients), self._counter.read_value()))
+        if updater.needs_number:
+            with tf.control_dependencies([update]):
+                update = self._counter.assign_add(1, read_value=False)
         self._initialize = tf1.global_variables_initializer()
         return [loss, update]
+
+    def _by_rows(self, gradients: list[Any]) -> list[Any]:
+        """The gradients; those of rows only for a model that trains only the rows that a batch uses."""
+        return gradients if self._model.by_rows else [tf.convert_to_tensor(gradient) for gradient in gradients]
 
     def _named(self, vector: Vector) -> Parameters:
         return views(vector, self._shapes)

@@ -7,7 +7,8 @@ from torch.nn.parallel import DistributedDataParallel
 from paceline.data.batches import Batch
 from paceline.engines.torch.compressed_allreduce import CompressedAllReduce
 from paceline.engines.torch.gradient_exchange import Exchange, GlooExchange, SharedMemoryExchange
-from paceline.engines.torch.network import Network, TorchSgd
+from paceline.engines.torch.network import Network
+from paceline.engines.torch.optimizer import TorchOptimizer
 from paceline.engines.torch.process_group import join_process_group
 from paceline.engines.torch.same_parameters import SameParameters
 from paceline.recording.recorder import clock_ns
@@ -30,7 +31,7 @@ class AllReduce(SameParameters):
         for tensor in self._network.tensors:
             tensor.grad = None
         self._exchange = _join_exchange(context, self._network)
-        self._sgd = TorchSgd(self._network, job, initial)
+        self._optimizer = TorchOptimizer(self._network, job.optimizer, initial)
         self._parallel = DistributedDataParallel(self._network.module, gradient_as_bucket_view=True)
         self._parallel.register_comm_hook(self, AllReduce.sum)
         self._exchange_start_ns = 0
@@ -47,7 +48,7 @@ class AllReduce(SameParameters):
         start = clock_ns()
         loss = self._differentiate(batch)
         exchange_end = clock_ns()
-        self._sgd.step()
+        self._optimizer.step()
         exchange_start = self._exchange_start_ns
         # The gradient exchange lies inside of the computation, but a phase is recorded as one interval. So `compute` is
         # made to end earlier by the duration of the exchange: it is then as long as the computation alone.

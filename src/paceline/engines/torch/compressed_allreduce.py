@@ -4,7 +4,8 @@ import numpy as np
 
 from paceline.data.batches import Batch
 from paceline.engines.torch.compressed_mean import compressed_mean
-from paceline.engines.torch.network import Network, TorchSgd
+from paceline.engines.torch.network import Network
+from paceline.engines.torch.optimizer import TorchOptimizer
 from paceline.engines.torch.process_group import join_process_group
 from paceline.engines.torch.same_parameters import SameParameters
 from paceline.recording.recorder import clock_ns
@@ -24,7 +25,7 @@ class CompressedAllReduce(SameParameters):
         self._network = Network(model, initial.values())
         self._gradient = np.zeros_like(self._network.vector)
         self._network.accumulate_gradients_in(self._gradient)
-        self._sgd = TorchSgd(self._network, job, initial)
+        self._optimizer = TorchOptimizer(self._network, job.optimizer, initial)
         self._network.warm_up(context, model.blank(job.batch))
         self._mean = compressed_mean(job, model.parameters, compression)
         join_process_group(context)
@@ -40,7 +41,7 @@ class CompressedAllReduce(SameParameters):
         exchange_start = clock_ns()
         self._mean.take(self._gradient)
         exchange_end = clock_ns()
-        self._sgd.step()
+        self._optimizer.step()
         record = self._recorder.current
         # The optimizer runs after the exchange, but a phase is one interval: `compute` is made longer by its time.
         record.compute_start_ns, record.compute_end_ns = start, exchange_start + clock_ns() - exchange_end

@@ -28,4 +28,5 @@ DESCRIPTOR = Engine(
     drops_late_gradients=True,
     workers_rejoin=True,
     splits_parameters_evenly=True,
+    any_optimizer=True,
 )

@@ -11,10 +11,11 @@ import torch.distributed as dist
 
 from paceline.data.batches import Batch
 from paceline.engines.torch.compressed_mean import compressed_mean
-from paceline.engines.torch.network import Network, TorchSgd
+from paceline.engines.torch.network import Network
+from paceline.engines.torch.optimizer import TorchOptimizer
 from paceline.engines.torch.process_group import join_process_group
 from paceline.recording.recorder import clock_ns
-from paceline.train.checkpoint import InitialState, TrainingState
+from paceline.train.checkpoint import OUTER_VELOCITY, InitialState, TrainingState
 from paceline.train.compression import compression_of
 from paceline.train.context import TaskContext
 from paceline.train.outer_step import OuterStep
@@ -38,7 +39,7 @@ class LocalSteps:
         self._job, self._recorder, self._halted = job, context.recorder, context.rendezvous.halted
         initial = InitialState(context)
         self._network = Network(model, initial.values())
-        self._sgd = TorchSgd(self._network, job, initial)
+        self._optimizer = TorchOptimizer(self._network, job.optimizer, initial)
         self._network.warm_up(context, model.blank(job.batch))
         self._vector = torch.from_numpy(self._network.vector)
         options, compression = job.strategy_options, compression_of(job)
@@ -47,7 +48,7 @@ class LocalSteps:
             self._network.vector,
             lr=float(options.get("outer_lr", 1.0)),
             momentum=float(options.get("outer_momentum", 0.0)),
-            velocity=initial.outer_velocity(),
+            velocity=initial.optimizer_state().get(OUTER_VELOCITY),
             from_changes=compression is not None,
         )
         join_process_group(context)
@@ -68,7 +69,7 @@ class LocalSteps:
     def step(self, batch: Batch) -> Step:
         start = clock_ns()
         loss = self._network.differentiate(batch)
-        self._sgd.step()
+        self._optimizer.step()
         record = self._recorder.current
         record.compute_start_ns, record.compute_end_ns = start, clock_ns()
         self._updates += 1
@@ -97,11 +98,9 @@ class LocalSteps:
         return self._network.snapshot()
 
     def state(self, update: int) -> TrainingState:
-        own = self._sgd.state(update)
-        outer = self._outer.velocity
-        return TrainingState(
-            update, own.values, own.velocity, {} if outer is None else self._network.named(outer.copy())
-        )
+        own, outer = self._optimizer.state(update), self._outer.velocity
+        stored = {} if outer is None else {OUTER_VELOCITY: self._network.named(outer.copy())}
+        return TrainingState(update, own.values, {**own.optimizer, **stored})
 
     def close(self) -> None:
         dist.destroy_process_group()

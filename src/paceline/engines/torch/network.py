@@ -1,18 +1,16 @@
-"""A model in PyTorch whose parameters lie in one flat vector that torch and NumPy share, and its SGD optimizer."""
+"""A model in PyTorch whose parameters lie in one flat vector that torch and NumPy share."""
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
 import torch
 
 from paceline.data.batches import Array, Batch
 from paceline.engines.torch import threads
 from paceline.engines.torch.layers import Layers, mean_loss
 from paceline.engines.torch.user_model import build_module
-from paceline.train.checkpoint import InitialState, TrainingState
-from paceline.train.context import Job, TaskContext
+from paceline.train.context import TaskContext
 from paceline.workloads.model import AnyModel
-from paceline.workloads.parameters import Parameters, Vector, views
+from paceline.workloads.parameters import Parameters, ParameterShape, Vector, views
 
 
 class Network:
@@ -77,6 +75,11 @@ class Network:
         self.module.train()
         return predictions
 
+    @property
+    def shapes(self) -> tuple[ParameterShape, ...]:
+        """The parameters, in the order of `tensors`."""
+        return self._model.parameters
+
     def snapshot(self) -> Parameters:
         """A copy of the values of all parameters, by name."""
         return self.named(self.vector.copy())
@@ -93,43 +96,6 @@ class Network:
 
     def _views(self, vector: Vector) -> list[Vector]:
         return list(self.named(vector).values())
-
-
-class TorchSgd:
-    """SGD with momentum, which applies the gradients in the `grad` of a network's parameters."""
-
-    def __init__(self, network: Network, job: Job, initial: InitialState) -> None:
-        self._network, self._tensors, self._lr = network, list(network.tensors), job.lr
-        # Without momentum, torch's optimizer is not used: its overhead would be a tenth of a small model's step.
-        self._torch_optimizer = (
-            torch.optim.SGD(self._tensors, lr=job.lr, momentum=job.momentum, fused=True) if job.momentum else None
-        )
-        velocity = initial.velocity()
-        if self._torch_optimizer and velocity is not None:
-            for tensor, view in zip(self._tensors, network.tensor_views(velocity), strict=True):
-                self._torch_optimizer.state[tensor]["momentum_buffer"] = view.clone()
-
-    def state(self, update: int) -> TrainingState:
-        """A copy of the parameters and of their velocities, for a checkpoint of this update."""
-        velocity: Parameters = {}
-        if self._torch_optimizer:
-            flat = np.zeros_like(self._network.vector)
-            for tensor, view in zip(self._tensors, self._network.tensor_views(flat), strict=True):
-                # torch creates the momentum buffer of a parameter in its first step.
-                if (buffer := self._torch_optimizer.state[tensor].get("momentum_buffer")) is not None:
-                    view.copy_(buffer)
-            velocity = self._network.named(flat)
-        return TrainingState(update, self._network.snapshot(), velocity)
-
-    def step(self) -> None:
-        """Update the parameters once."""
-        if self._torch_optimizer:
-            self._torch_optimizer.step()
-            return
-        # A parameter that the user's module did not use in this step has no gradient.
-        used = [tensor for tensor in self._tensors if tensor.grad is not None]
-        with torch.no_grad():
-            torch._foreach_add_(used, [tensor.grad for tensor in used], alpha=-self._lr)
 
 
 def _backward() -> Callable[[torch.Tensor], object]:

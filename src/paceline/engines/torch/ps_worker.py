@@ -2,18 +2,19 @@
 
 from collections.abc import Callable
 
-import numpy as np
 import torch
 
 from paceline.data.batches import Batch
 from paceline.engines.torch.network import Network
 from paceline.paramserver.buckets import BucketIndices, buckets_by_parameter, cut_buckets, shard_sizes
 from paceline.paramserver.compressed_transfer import CompressedWorkerTransfer
+from paceline.paramserver.state import pull_state
 from paceline.paramserver.transfer import WorkerTransfer
 from paceline.paramserver.transports.connections import ServerConnections
 from paceline.paramserver.transports.shared_memory import SEGMENT
 from paceline.paramserver.wire import Buffer, Op, Reply, Request
 from paceline.recording.recorder import clock_ns
+from paceline.train.block_optimizer import clip_vector
 from paceline.train.checkpoint import TrainingState
 from paceline.train.compression import compression_of
 from paceline.train.context import TaskContext
@@ -40,9 +41,13 @@ class ParameterServerWorker:
         self._buckets_by_server = cut_buckets(model.size, job.servers)
         self._buckets = [bucket for buckets in self._buckets_by_server for bucket in buckets]
         bucket_indices = buckets_by_parameter(self._buckets, model.parameters)
-        self._pusher = (_PushAfterBackward if len(self._buckets) == job.servers else _PushDuringBackward)(
+        # A worker that clips its own gradient needs all of it before it can push a part.
+        clips = bool(job.optimizer.clip) and not job.synchronous
+        at_the_end = clips or len(self._buckets) == job.servers
+        self._pusher = (_PushAfterBackward if at_the_end else _PushDuringBackward)(
             self._network, self._transfer.gradient, bucket_indices, self._push
         )
+        self._clip = job.optimizer.clip if clips else None
         self._network.warm_up(context, model.blank(job.batch))
         self._versions = [0] * job.servers
         """For each server, the update count of the values that it returned last."""
@@ -65,6 +70,8 @@ class ParameterServerWorker:
         start = clock_ns()
         self._pusher.begin()
         loss = self._network.differentiate(batch)
+        if self._clip:
+            clip_vector(self._transfer.gradient, self._clip)
         computed = clock_ns()
         self._pusher.finish()
         pushed = clock_ns()
@@ -107,22 +114,15 @@ class ParameterServerWorker:
         return self._network.snapshot()
 
     def snapshot_next_update(self) -> None:
-        if self._job.momentum:
+        if self._job.optimizer.state_names:
             for connection in self._connections:
                 connection.send(Request(Op.SNAPSHOT))
 
     def state(self, update: int) -> TrainingState:
-        """Values and velocity of each bucket belong to the same update; in ps-sync, those of all buckets do."""
-        if not self._job.momentum:
+        """Values and optimizer state of each bucket belong to the same update; in ps-sync, those of all buckets do."""
+        if not self._job.optimizer.state_names:
             return TrainingState(update, self.parameters())
-        values, velocity = np.empty((2, self._network.vector.size), np.float32)
-        for bucket in self._buckets:
-            connection, part = self._connections[bucket.server], bucket.in_model
-            connection.send(Request(Op.STATE, bucket=bucket.number))
-            reply, payload = connection.receive()
-            values[part], velocity[part] = np.frombuffer(payload, np.float32).reshape(2, -1)
-            update = max(update, reply.update)
-        return TrainingState(update, self._network.named(values), self._network.named(velocity))
+        return pull_state(self._connections, self._buckets, self._shapes, self._job.optimizer.state_names, update)
 
     def shard_sizes(self) -> dict[str, dict[str, int]]:
         return shard_sizes(self._shapes, self._job.servers)

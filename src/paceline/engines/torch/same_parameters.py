@@ -3,7 +3,8 @@
 import torch
 import torch.distributed as dist
 
-from paceline.engines.torch.network import Network, TorchSgd
+from paceline.engines.torch.network import Network
+from paceline.engines.torch.optimizer import TorchOptimizer
 from paceline.recording.recorder import Recorder
 from paceline.train.checkpoint import TrainingState
 from paceline.train.context import TaskContext
@@ -16,7 +17,7 @@ class SameParameters:
     """One of several workers that all have the same parameters after every step. A subclass makes the steps."""
 
     _network: Network
-    _sgd: TorchSgd
+    _optimizer: TorchOptimizer
     _updates: int
 
     def __init__(self, context: TaskContext) -> None:
@@ -41,7 +42,7 @@ class SameParameters:
         return self._network.snapshot()
 
     def state(self, update: int) -> TrainingState:
-        return self._sgd.state(update)
+        return self._optimizer.state(update)
 
     def close(self) -> None:
         dist.destroy_process_group()

@@ -1,7 +1,8 @@
 """The worker of strategy single: one worker trains alone, without communication. It is the baseline."""
 
 from paceline.data.batches import Batch
-from paceline.engines.torch.network import Network, TorchSgd
+from paceline.engines.torch.network import Network
+from paceline.engines.torch.optimizer import TorchOptimizer
 from paceline.recording.recorder import clock_ns
 from paceline.train.checkpoint import InitialState, TrainingState
 from paceline.train.context import TaskContext
@@ -17,7 +18,7 @@ class Single(SingleWorker):
         self._recorder = context.recorder
         initial = InitialState(context)
         self._network = Network(context.model, initial.values())
-        self._sgd = TorchSgd(self._network, job, initial)
+        self._optimizer = TorchOptimizer(self._network, job.optimizer, initial)
         self._network.warm_up(context, context.model.blank(job.batch))
         self._updates = initial.update
 
@@ -27,7 +28,7 @@ class Single(SingleWorker):
     def step(self, batch: Batch) -> Step:
         start = clock_ns()
         loss = self._network.differentiate(batch)
-        self._sgd.step()
+        self._optimizer.step()
         record = self._recorder.current
         record.compute_start_ns, record.compute_end_ns = start, clock_ns()
         self._updates += 1
@@ -40,4 +41,4 @@ class Single(SingleWorker):
         return self._network.snapshot()
 
     def state(self, update: int) -> TrainingState:
-        return self._sgd.state(update)
+        return self._optimizer.state(update)

@@ -14,11 +14,12 @@ from paceline.engines.torch.threads import warm_up
 from paceline.paramserver.buckets import cut_buckets, shard_sizes
 from paceline.paramserver.row_buffers import Indices, WorkerRowBuffers
 from paceline.paramserver.row_client import RowClient
-from paceline.paramserver.sgd import BlockSgd
+from paceline.paramserver.state import pull_state
 from paceline.paramserver.transports.connections import ServerConnections
 from paceline.paramserver.transports.shared_memory import SEGMENT
 from paceline.paramserver.wire import Op, Request
 from paceline.recording.recorder import clock_ns
+from paceline.train.block_optimizer import BlockOptimizer, clip_scale, sections_of
 from paceline.train.checkpoint import InitialState, TrainingState
 from paceline.train.context import TaskContext
 from paceline.train.strategy import Exchanged, Predictor, SingleWorker, Step
@@ -68,6 +69,13 @@ class RowModel:
             return predictions
 
 
+def _clipped_rows(indices: Indices, gradient: Vector, clip: float) -> Vector:
+    """The gradient, scaled down to the norm `clip` if it has a larger one; an index may occur several times."""
+    _, inverse = np.unique(indices, return_inverse=True)
+    sums = np.bincount(inverse, gradient)
+    return gradient * np.float32(clip_scale(clip, float(np.dot(sums, sums))))
+
+
 class SingleRows(SingleWorker):
     """A single worker that stores all weights itself."""
 
@@ -78,7 +86,12 @@ class SingleRows(SingleWorker):
         self._model = RowModel(model.by_rows, job.batch)
         initial = InitialState(context)
         self._vector = initial.values()
-        self._sgd = BlockSgd(self._vector, job.lr)
+        self._optimizer = BlockOptimizer(
+            self._vector,
+            job.optimizer,
+            sections=sections_of(job.optimizer, model.parameters),
+            state=initial.optimizer_state(),
+        )
         blank = model.blank(job.batch)
         rows = self._vector[self._model.indices(blank.inputs[0])]
         warm_up(context, lambda: self._model.differentiate(rows, blank))
@@ -91,7 +104,7 @@ class SingleRows(SingleWorker):
         start = clock_ns()
         indices = self._model.indices(batch.inputs[0])
         loss, gradient = self._model.differentiate(self._vector[indices], batch)
-        self._sgd.step_rows([(indices, gradient)])
+        self._optimizer.step_rows([(indices, gradient)], self._updates)
         record = self._recorder.current
         record.compute_start_ns, record.compute_end_ns = start, clock_ns()
         self._updates += 1
@@ -104,7 +117,8 @@ class SingleRows(SingleWorker):
         return views(self._vector, self._shapes)
 
     def state(self, update: int) -> TrainingState:
-        return TrainingState(update, self.parameters())
+        stored = {name: views(vector, self._shapes) for name, vector in self._optimizer.state.items()}
+        return TrainingState(update, self.parameters(), stored)
 
 
 class RowsWorker:
@@ -126,6 +140,8 @@ class RowsWorker:
         self._rows: Vector | None = None
         """The rows of the next step, if the last push already returned them."""
         self._upcoming = blank
+        self._clip = None if job.synchronous else job.optimizer.clip
+        """The largest norm of this worker's own gradient; in a synchronous run the server clips the mean."""
         self._segment_path = buffers.path or ""
 
     @property
@@ -151,6 +167,8 @@ class RowsWorker:
             record.pull_start_ns, record.pull_end_ns = start, pulled
             start = pulled
         loss, gradient = self._model.differentiate(rows, batch)
+        if self._clip:
+            gradient = _clipped_rows(self._model.indices(batch.inputs[0]), gradient, self._clip)
         next_indices = self._model.indices(self._upcoming.inputs[0])
         computed = clock_ns()
         replies, self._rows = self._client.push(gradient, next_indices)
@@ -193,7 +211,14 @@ class RowsWorker:
         return views(vector, self._model_spec.parameters)
 
     def state(self, update: int) -> TrainingState:
-        return TrainingState(update, self.parameters())
+        names, shapes = self._job.optimizer.state_names, self._model_spec.parameters
+        if not names:
+            return TrainingState(update, self.parameters())
+        self._rows = None  # The replies overwrite the rows that were returned for the next step.
+        by_server = cut_buckets(self._model_spec.size, len(self._connections))
+        return pull_state(
+            self._connections, [bucket for buckets in by_server for bucket in buckets], shapes, names, update
+        )
 
     def shard_sizes(self) -> dict[str, dict[str, int]]:
         return shard_sizes(self._model_spec.parameters, self._job.servers)

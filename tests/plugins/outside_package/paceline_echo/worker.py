@@ -8,8 +8,8 @@ import numpy as np
 
 from paceline.data.batches import Array, Batch
 from paceline.errors import RunError
-from paceline.paramserver.sgd import BlockSgd
 from paceline.recording.recorder import clock_ns
+from paceline.train.block_optimizer import BlockOptimizer
 from paceline.train.checkpoint import InitialState, TrainingState
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.evaluation import cross_entropy
@@ -39,7 +39,7 @@ class Single(SingleWorker):
         initial = InitialState(context)
         self._values, self._updates = initial.values(), initial.update
         self._gradient = np.zeros_like(self._values)
-        self._sgd = BlockSgd(self._values, job.lr, job.momentum, velocity=initial.velocity())
+        self._optimizer = BlockOptimizer(self._values, job.optimizer, state=initial.optimizer_state())
 
     def start(self) -> int:
         """Right after all tasks are ready: the number of updates so far."""
@@ -54,7 +54,7 @@ class Single(SingleWorker):
         record = self._recorder.current
         record.compute_start_ns, record.compute_end_ns = start_ns, computed_ns
         self._exchange(self._gradient)
-        self._sgd.step(slice(0, self._values.size), [self._gradient])
+        self._optimizer.step(slice(0, self._values.size), [self._gradient], self._updates)
         self._updates += 1
         return Step(loss, self._updates)
 
@@ -67,8 +67,8 @@ class Single(SingleWorker):
 
     def state(self, update: int) -> TrainingState:
         """What a checkpoint holds."""
-        velocity = self._sgd.velocity(slice(0, self._values.size)).copy()
-        return TrainingState(update, self.parameters(), views(velocity, self._shapes))
+        stored = {name: views(vector.copy(), self._shapes) for name, vector in self._optimizer.state.items()}
+        return TrainingState(update, self.parameters(), stored)
 
     def _outputs(self, inputs: Array) -> Array:
         weight, bias = views(self._values, self._shapes).values()
