@@ -77,8 +77,30 @@ def peer(rounds: int) -> None:
     print_table("TensorFlow: engine and hand-written script (feed_dict, monitored session)", measurements, ratios)
 
 
+def optimizers(rounds: int) -> None:
+    """What the optimizer costs the parameter server: sgd beside momentum and adam, three asynchronous workers."""
+    names = ("sgd", "momentum", "adam")
+    measurements = measure(
+        {
+            f"{workload} {name}": paceline_case(
+                workload, strategy="ps-async", layout="cluster2", optimizer=name, lr=0.001, stop="seconds=5"
+            )
+            for workload in ("logreg", "lenet")
+            for name in names
+        },
+        rounds,
+    )
+    ratios = {
+        f"{workload}: {name} / sgd": (ratio(measurements, f"{workload} {name}", f"{workload} sgd"), "")
+        for workload in ("logreg", "lenet")
+        for name in names[1:]
+    }
+    print_table("Optimizers on the parameter server of torch, ps-async, three workers", measurements, ratios)
+
+
 _PARTS: dict[str, Callable[[int], None]] = {
     "paces": paces,
+    "optimizers": optimizers,
     "peer": peer,
     "overhead": overhead,
     "record": record,

@@ -13,7 +13,7 @@ from paceline.spec.hosts import HostsChoice
 from paceline.spec.script import target
 from paceline.strategies.registry import strategies, strategy_plugins
 from paceline.workloads.layers import has_activation
-from paceline.workloads.model import CLASSIFICATION_LOSSES
+from paceline.workloads.model import metrics_of
 from paceline.workloads.registry import WORKLOADS, sizes_of
 from paceline.workloads.script import script_path
 from paceline.workloads.user_workload import is_user_workload
@@ -79,7 +79,8 @@ def _workload_facts(workload: Workload) -> WorkloadFacts:
         train_examples=workload.train_examples,
         engines=frozenset(name for name, engine in engines().items() if engine.can_run(workload)),
         largest_examples=datasets.LARGEST_EXAMPLES.get(workload.dataset or ""),
-        has_accuracy=workload.trained_for in CLASSIFICATION_LOSSES,
+        metrics=metrics_of(workload.trained_for),
+        evaluates_itself=workload.evaluate is not None,
         has_test=bool(workload.dataset or workload.data or workload.test),
         fixed_examples=workload.dataset is None,
         has_layers=bool(workload.model),

@@ -5,13 +5,16 @@ from paceline.workloads.layers import (
     Conv,
     Dense,
     Dropout,
+    Embedding,
     Flatten,
+    LayerNorm,
     MaxPool,
     Relu,
     Sigmoid,
     SparseLinear,
     SpatialTransformer,
     Tanh,
+    TransformerBlock,
 )
 
 __all__ = [
@@ -19,11 +22,14 @@ __all__ = [
     "Conv",
     "Dense",
     "Dropout",
+    "Embedding",
     "Flatten",
+    "LayerNorm",
     "MaxPool",
     "Relu",
     "Sigmoid",
     "SparseLinear",
     "SpatialTransformer",
     "Tanh",
+    "TransformerBlock",
 ]

@@ -59,7 +59,7 @@ def test_flags_toml_and_keywords_give_equal_experiments(tmp_path: Path) -> None:
         ({"name": "No Spaces"}, "a-z"),
         ({"name": "../up"}, "a-z"),
         ({"sample_hz": 5000}, "sample_hz"),
-        ({"eval_every": 0}, "eval-every 0"),
+        ({"eval_every": -1}, "eval-every -1"),
         ({"stop": []}, "list of stop rules is empty"),
     ],
 )

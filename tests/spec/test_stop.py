@@ -5,13 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.errors import SpecError
-from paceline.spec.stop import Improvement, StopRule, first_met_rule, limiting_rule
+from paceline.spec.stop import TARGETS, Improvement, StopRule, first_met_rule, limiting_rule
 
 
 def met(rules: list[str], **progress: float | None) -> str | None:
     """The text of the first rule that is met at this progress of a run."""
+    qualities = {name: progress.pop(name) for name in TARGETS if name in progress} or None
     state: dict[str, float | None] = {"update": 0, "seconds": 0.0, "updates_per_epoch": 600, **progress}
-    rule = first_met_rule([StopRule.parse(text) for text in rules], **state)  # type: ignore[arg-type]
+    parsed = [StopRule.parse(text) for text in rules]
+    rule = first_met_rule(parsed, qualities=qualities, **state)  # type: ignore[arg-type]
     return str(rule) if rule else None
 
 
@@ -24,6 +26,10 @@ def test_each_rule_is_met_when_its_value_is_reached() -> None:
     assert met(["loss=0.35"], loss=0.36) is None
     assert met(["loss=0.35"], loss=0.35) == "loss=0.35"
     assert met(["accuracy=0.9"], accuracy=0.91) == "accuracy=0.9"
+    assert met(["perplexity=12"], perplexity=12.5) is None
+    assert met(["perplexity=12"], perplexity=11.5) == "perplexity=12"
+    assert met(["top5=0.9"], top5=0.89) is None
+    assert met(["auc=0.9", "top5=0.9"], auc=0.9) == "auc=0.9"
 
 
 def test_a_plateau_is_reached_after_evaluations_without_a_new_lowest_loss() -> None:

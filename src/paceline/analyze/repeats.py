@@ -13,6 +13,7 @@ from paceline.present.configurations import configuration_name, configuration_na
 from paceline.present.numbers import count
 from paceline.present.thresholds import FEW_UPDATES, SHORT_TRAINING_S
 from paceline.spec.experiment import DEFAULTS
+from paceline.spec.stop import target_of
 from paceline.store.result import Result
 
 ReadMetric = Callable[[Result], float | None]
@@ -56,12 +57,12 @@ class Group(msgspec.Struct, frozen=True):
         """The stop rule on loss or accuracy that every usable run reached: `loss=0.35`."""
         rules = {result.reached.rule if result.reached else None for result in self.ok}
         rule = rules.pop() if len(rules) == 1 else None
-        return rule if rule and rule.startswith(("loss", "accuracy")) else None
+        return rule if rule and target_of(rule) else None
 
     @property
     def requested_targets(self) -> list[str]:
         """The stop rules on loss or accuracy, reached or not."""
-        return [rule for rule in self.first.settings.get("stop") or () if rule.startswith(("loss", "accuracy"))]
+        return [rule for rule in self.first.settings.get("stop") or () if target_of(rule)]
 
     @property
     def too_short(self) -> str:

@@ -172,8 +172,10 @@ def _counted_examples(header: RunHeader, training: Training, sums: StepSums) -> 
     """The examples that tasks counted, because they are not one batch per step; None if they are."""
     if header.spec.is_script:
         return sums.examples
-    reported = [event.examples for event in training.outcomes.values() if event.examples is not None]
-    return sum(reported) if reported else None
+    events = training.outcomes.values()
+    if all(event.examples is None for event in events):
+        return None
+    return sum(event.steps * sums.batch if event.examples is None else event.examples for event in events)
 
 
 def _unrecorded_steps(header: RunHeader, training: Training, recorded: int, made: int) -> int:
@@ -242,7 +244,7 @@ def _final(run: StoredRun, chief: FinishedEvent | None) -> Final:
     if chief and chief.value is not None:
         return Final(loss=None, accuracy=None, value=chief.value)
     if chief and chief.loss is not None:
-        return Final(loss=chief.loss, accuracy=chief.accuracy, auc=chief.auc)
+        return Final(loss=chief.loss, accuracy=chief.accuracy, auc=chief.auc, metrics=chief.metrics)
     # A run that was killed has no final evaluation: its last evaluation takes that place.
     # The evaluations of a user's script have a loss only if the script reports one.
     has_loss = pl.col("loss").is_not_nan() if run.header.spec.is_script else pl.lit(True)

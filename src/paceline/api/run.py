@@ -94,12 +94,12 @@ def run(
         batch: Examples per worker and step. Must be 1 or more. Default: 100.
         seed: Seed of the initial weights and of the data order. Must be from 0 to 2,147,483,647. Default: 1.
         stop: steps=N, loss=X, accuracy=X, epochs=N, seconds=N or plateau=N, which is met after N evaluations without a
-            new lowest test loss. May be given several times; the run ends when the first rule is met. Default:
-            epochs=1.
+            new lowest test loss; also perplexity=X, top5=X and auc=X. May be given several times; the run ends when the
+            first rule is met. Default: epochs=1.
         fault: Fault to inject: 'kill w1 at step 500', 'freeze h2 for 5s at 10s'; also cut, slow and limit. May be given
             several times.
-        eval_every: Updates between evaluations by the chief (worker 0). Must be 1 or more. Default: 100 if a stop rule
-            needs evaluations, else only at the end.
+        eval_every: Updates between evaluations by the chief (worker 0); 0: no evaluation, not even at the end. Must be
+            0 or more. Default: 100 if a stop rule needs evaluations, else only at the end.
         eval_examples: Test examples to evaluate on, counted from the first. Must be 1 or more. Default: all.
         checkpoint_every: Updates (500) or time (30s) between checkpoints by the chief. Default: only when the run is
             interrupted.
@@ -131,7 +131,7 @@ def run(
             any connection (TensorFlow, gloo) need it on hosts of a network that other machines can reach. Default:
             false.
         time_limit: Time of training after which a run that has met no stop rule ends as failed: 90s, 30m or 2h.
-            Default: 1h if all stop rules are loss or accuracy, else none.
+            Default: 1h if all stop rules are of a quality such as loss, else none.
         lr_scale: none, or linear: multiply the learning rate by the number of workers whose gradients one update
             averages. One of none, linear. Default: none.
         init: Distribution of the initial weights and biases: normal:1 (standard deviation), uniform:-10:10 or
@@ -238,7 +238,8 @@ def launch(
         layout: Tasks on hosts: single, cluster, cluster2, or one word per host with p for a parameter server and w for
             a worker: 'pw w w'. Default: single if the strategy has one worker, else cluster.
         stop: steps=N, loss=X, accuracy=X, epochs=N, seconds=N or plateau=N, which is met after N evaluations without a
-            new lowest test loss. May be given several times; the run ends when the first rule is met.
+            new lowest test loss; also perplexity=X, top5=X and auc=X. May be given several times; the run ends when the
+            first rule is met.
         fault: Fault to inject: 'kill w1 at step 500', 'freeze h2 for 5s at 10s'; also cut, slow and limit. May be given
             several times.
         on_failure: What to do when a task dies: fail, or restart (from the last checkpoint if training cannot continue
@@ -258,7 +259,7 @@ def launch(
             any connection (TensorFlow, gloo) need it on hosts of a network that other machines can reach. Default:
             false.
         time_limit: Time of training after which a run that has met no stop rule ends as failed: 90s, 30m or 2h.
-            Default: 1h if all stop rules are loss or accuracy, else none.
+            Default: 1h if all stop rules are of a quality such as loss, else none.
         stall_limit: Time without a step, also before the first one, after which a script counts as stuck: 90s, 10m or
             2h. Default: 10m.
         stack_hz: Samples per second of the line of a script that each rank is in; 0 is none. Must be from 0 to 100.

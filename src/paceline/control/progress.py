@@ -8,6 +8,9 @@ from paceline.spec.stop import StopRule
 _RATE_VALUES = 20
 """Values of `RunState.throughput` from which the remaining time is estimated: the last 20 s."""
 
+_LARGEST_LOSS = 700.0
+"""The exponential of a larger loss is no float."""
+
 
 def progress(state: RunState) -> dict[str, float]:
     """Progress from 0 to 1 by rule. The rule that is first at 1 ends the run."""
@@ -25,10 +28,14 @@ def _share(rule: StopRule, state: RunState) -> float:
             share = state.elapsed_s / rule.value
         case "loss":
             share = 1.0 if loss <= rule.value else rule.value / loss
+        case "perplexity":
+            share = rule.value / math.exp(min(loss, _LARGEST_LOSS)) if state.evaluation else 0.0
         case "accuracy":
             share = accuracy / rule.value
         case "plateau":
             share = state.improvement[str(rule)].evaluations_since / rule.value
+        case _:  # Step records have no column for it.
+            share = 0.0
     return min(1.0, share) if share >= 0 else 0.0  # A NaN loss counts as no progress.
 
 

@@ -1,22 +1,25 @@
-"""The data sets by name. Each is a module with `ensure`, `find_prepared` and `load`."""
+"""The data sets by name. Each is a module or an object with `ensure`, `find_prepared` and `load`."""
 
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from typing import Any
 
 from paceline.data import cifar, distorted, empty, fashion, imagenet, mnist, sparse
 from paceline.data.batches import Examples
 from paceline.data.dataset import PreparedData
 from paceline.data.progress import Advance, reporting_to
+from paceline.data.text import TextData
 from paceline.errors import DataError
 
-_DATASETS: dict[str, ModuleType] = {
+_DATASETS: dict[str, Any] = {
     "mnist": mnist,
     "fashion-mnist": fashion,
     "distorted-mnist": distorted,
     "cifar10": cifar,
     "imagenet": imagenet,
     "sparse": sparse,
+    "text": TextData(64),
+    "text-256": TextData(256),
     "none": empty,
 }
 

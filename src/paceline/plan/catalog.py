@@ -40,7 +40,10 @@ class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
     engines: frozenset[str]
     largest_examples: int | None = None
     """The most examples that --examples may ask for, of data that can be augmented; None: `train_examples`."""
-    has_accuracy: bool = True
+    metrics: frozenset[str] = frozenset({"accuracy"})
+    """The metrics of an evaluation, beside the loss."""
+    evaluates_itself: bool = False
+    """Whether the workload evaluates with code of its own, which may have any metric."""
     has_test: bool = True
     """Whether there are examples to evaluate on."""
     fixed_examples: bool = False

@@ -116,7 +116,6 @@ def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
         )
     places = layout.places()
     check_faults(spec, places, limit)
-    needs_evaluations = any(rule.kind in EVALUATED for rule in spec.stop)
     return RunPlan(
         spec=spec,
         size=size,
@@ -125,7 +124,7 @@ def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
         strategy=strategy,
         updates_per_epoch=updates_per_epoch,
         update_limit=limit,
-        eval_every=spec.eval_every or ((strategy.eval_every or DEFAULT_EVAL_EVERY) if needs_evaluations else None),
+        eval_every=_eval_every(spec, strategy),
         optimizer=plan_optimizer(spec, workload, catalog, layout, last_update=limit),
         time_limit_s=_time_limit_s(spec),
         transport=_transport(spec, workload, catalog, kind),
@@ -198,8 +197,7 @@ def _choose_size(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
     _check_training(spec, workload, title)
     if workload.fixed_examples and spec.examples is not None:
         raise PlanError(f"{title} provides its own examples: remove --examples, and limit them in the workload")
-    if not workload.has_accuracy and any(rule.kind == "accuracy" for rule in spec.stop):
-        raise PlanError(f"{title} has no accuracy: use a stop rule of loss instead")
+    _check_targets(spec, workload, title)
     if spec.eval_by == "workers" and not catalog.strategies[spec.strategy].workers_evaluate:
         raise PlanError(f"with {spec.strategy} only the driver has the parameters: remove eval_by=workers")
     if catalog.strategies[spec.strategy].linear_models_only and not workload.linear:
@@ -229,6 +227,24 @@ def _check_training(spec: RunSpec, workload: WorkloadFacts, title: str) -> None:
         raise PlanError(f"{title} decides itself in which order it reads its examples: remove {changed[0]}")
     if spec.histograms and not workload.trains:
         raise PlanError(f"{title} is not training and has no parameters: remove histograms")
+
+
+def _eval_every(spec: RunSpec, strategy: Strategy) -> int | None:
+    """Updates between evaluations; None: only at the end; 0: never."""
+    evaluated = next((rule for rule in spec.stop if rule.kind in EVALUATED), None)
+    if spec.eval_every == 0 and evaluated:
+        raise PlanError(f"the stop rule '{evaluated}' needs evaluations: remove --eval-every 0")
+    if spec.eval_every is not None or not evaluated:
+        return spec.eval_every
+    return strategy.eval_every or DEFAULT_EVAL_EVERY
+
+
+def _check_targets(spec: RunSpec, workload: WorkloadFacts, title: str) -> None:
+    """Refuse a stop rule of a metric that the workload does not have."""
+    for rule in spec.stop:
+        if rule.kind in TARGETS and rule.kind not in (*workload.metrics, "loss") and not workload.evaluates_itself:
+            able = " or ".join(["loss", *sorted(workload.metrics)])
+            raise PlanError(f"{title} has no {rule.kind}: use a stop rule of {able} instead")
 
 
 def _check_script_rules(spec: RunSpec) -> None:

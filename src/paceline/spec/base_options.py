@@ -79,7 +79,8 @@ class BaseOptions(msgspec.Struct, frozen=True, kw_only=True):
             accepts=str | StopRule | Sequence[str | StopRule] | Mapping[str, float],
             parse=read_rules,
             help="steps=N, loss=X, accuracy=X, epochs=N, seconds=N or plateau=N, which is met after N evaluations "
-            "without a new lowest test loss. May be given several times; the run ends when the first rule is met.",
+            "without a new lowest test loss; also perplexity=X, top5=X and auc=X. May be given several times; the run "
+            "ends when the first rule is met.",
         ),
     ] = (StopRule("epochs", 1),)
     fault: Annotated[
@@ -98,10 +99,10 @@ class BaseOptions(msgspec.Struct, frozen=True, kw_only=True):
         int | None,
         Option(
             cli="flag",
-            minimum=1,
+            minimum=0,
             unit="updates",
             unset="100 if a stop rule needs evaluations, else only at the end",
-            help="Updates between evaluations by the chief (worker 0).",
+            help="Updates between evaluations by the chief (worker 0); 0: no evaluation, not even at the end.",
         ),
     ] = None
     eval_examples: Annotated[
@@ -248,7 +249,7 @@ class BaseOptions(msgspec.Struct, frozen=True, kw_only=True):
             # A sweep need not repeat a run that ended before another limit.
             identifies=False,
             unit="time",
-            unset="1h if all stop rules are loss or accuracy, else none",
+            unset="1h if all stop rules are of a quality such as loss, else none",
             check=units.time_limit,
             help="Time of training after which a run that has met no stop rule ends as failed: 90s, 30m or 2h.",
         ),

@@ -8,9 +8,13 @@ import msgspec
 
 from paceline.errors import SpecError, unknown
 
-StopKind = Literal["steps", "loss", "accuracy", "epochs", "seconds", "plateau"]
+StopKind = Literal["steps", "loss", "accuracy", "epochs", "seconds", "plateau", "top5", "auc", "perplexity"]
 _KINDS = get_args(StopKind)
-TARGETS: tuple[StopKind, ...] = ("loss", "accuracy")
+FALLING: tuple[StopKind, ...] = ("loss", "perplexity")
+"""The qualities of which less is better."""
+SHARES: tuple[StopKind, ...] = ("accuracy", "top5", "auc")
+"""The qualities from 0 to 1 of which more is better."""
+TARGETS: tuple[StopKind, ...] = (*FALLING, *SHARES)
 """The kinds that name a quality to reach. A run whose model never gets that good does not end by them."""
 EVALUATED: tuple[StopKind, ...] = (*TARGETS, "plateau")
 """The kinds that need evaluations."""
@@ -48,8 +52,8 @@ class StopRule(msgspec.Struct, frozen=True):
             raise SpecError(f"stop rule '{self}': {self.kind} must be a whole number")
         if self.kind in _COUNTED and self.value > _MAX_COUNT:
             raise SpecError(f"stop rule '{self}': {self.kind} must be at most {_MAX_COUNT:,}")
-        if self.kind == "accuracy" and self.value > 1:
-            raise SpecError(f"stop rule '{self}': accuracy must be at most 1 (write 0.92 for 92 %)")
+        if self.kind in SHARES and self.value > 1:
+            raise SpecError(f"stop rule '{self}': {self.kind} must be at most 1 (write 0.92 for 92 %)")
         return self
 
     def __str__(self) -> str:
@@ -91,14 +95,13 @@ def first_met_rule(
     update: int,
     seconds: float,
     updates_per_epoch: int,
-    loss: float | None = None,
-    accuracy: float | None = None,
+    qualities: Mapping[str, float] | None = None,
     since_best_loss: int | None = None,
 ) -> StopRule | None:
     """The first rule that is met, or None.
 
-    `loss`, `accuracy` and `since_best_loss`, the number of evaluations since the lowest loss, are given only after an
-    evaluation.
+    `qualities`, such as the loss and the accuracy by name, and `since_best_loss`, the number of evaluations since the
+    lowest loss, are given only after an evaluation.
     """
     for rule in rules:
         match rule.kind:
@@ -108,15 +111,25 @@ def first_met_rule(
                 met = update >= rule.value * updates_per_epoch
             case "seconds":
                 met = seconds >= rule.value
-            case "loss":
-                met = loss is not None and loss <= rule.value
-            case "accuracy":
-                met = accuracy is not None and accuracy >= rule.value
             case "plateau":
                 met = since_best_loss is not None and since_best_loss >= rule.value
+            case _:
+                met = _is_reached(rule, (qualities or {}).get(rule.kind))
         if met:
             return rule
     return None
+
+
+def _is_reached(rule: StopRule, quality: float | None) -> bool:
+    if quality is None:
+        return False
+    return quality <= rule.value if rule.kind in FALLING else quality >= rule.value
+
+
+def target_of(rule: str) -> str | None:
+    """The quality that a rule such as `loss=0.35` names; None if it is a rule of another kind."""
+    kind = rule.partition("=")[0]
+    return kind if kind in TARGETS else None
 
 
 def limiting_rule(rules: Sequence[StopRule], updates_per_epoch: int) -> tuple[int, StopRule] | None:

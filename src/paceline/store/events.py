@@ -103,6 +103,7 @@ class FinishedEvent(StoredEvent, frozen=True, kw_only=True):
     loss: float | None = None
     accuracy: float | None = None
     auc: float | None = None
+    metrics: dict[str, float] = {}
     value: float | None = None
     """The result of a computation that is not training."""
     dropped: int = 0

@@ -7,6 +7,7 @@ import msgspec
 
 from paceline.errors import StoreError
 from paceline.spec.run_options import RunSpec
+from paceline.spec.stop import target_of
 from paceline.store.header_facts import stored_host_kind
 from paceline.store.paths import shipped_name
 from paceline.strategies.registry import strategies
@@ -27,6 +28,8 @@ class Final(msgspec.Struct, kw_only=True):
     """None if the workload has no accuracy, such as an autoencoder."""
     auc: float | None = None
     """Area under the ROC curve, for models with two classes."""
+    metrics: dict[str, float] = {}
+    """Other metrics by name: top5 and perplexity if the run asks for them, and those of a workload's `evaluate`."""
     value: float | None = None
     """The result of a computation that is not training."""
 
@@ -367,8 +370,7 @@ class Result(msgspec.Struct, kw_only=True):
     @property
     def to_target_s(self) -> float | None:
         """Seconds of training to the requested loss or accuracy; None if another rule ended the run."""
-        is_quality = self.reached and self.reached.rule.startswith(("loss", "accuracy"))
-        return self.reached.at_s if self.reached and is_quality else None
+        return self.reached.at_s if self.reached and target_of(self.reached.rule) else None
 
 
 _SETTING_TYPES: dict[str, Any] = get_type_hints(RunSpec) | {"stop": Sequence[str], "fault": Sequence[str]}

@@ -79,6 +79,8 @@ class BlockOptimizer:
         self._cut_parts: dict[tuple[int, int], Blocks] = {}
         """The blocks of each part: for a small model, cutting would take as long as the step itself."""
         self._is_plain = optimizer.is_plain_sgd
+        stays_the_same = optimizer.has_constant_rate and not optimizer.corrects_bias
+        self._constant_numbers = Numbers.of(optimizer, 0) if stays_the_same else None
         self._lr = np.float32(optimizer.lr)
         self._mean, self._scratch = np.empty((2, min(_BLOCK_VALUES, values.size)), np.float32)
         self._sum: Vector | None = None
@@ -186,7 +188,7 @@ class BlockOptimizer:
         return [vector[part] for vector in (self._snapshot or self.state).values()]
 
     def _numbers(self, update: int) -> Numbers:
-        return Numbers.of(self.optimizer, update)
+        return self._constant_numbers or Numbers.of(self.optimizer, update)
 
     def _apply(self, block: slice, gradient: Vector, settings: GroupSettings, numbers: Numbers) -> None:
         state = [vector[block] for vector in self._vectors]

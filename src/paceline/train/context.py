@@ -82,6 +82,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     update_limit: int | None
     updates_per_epoch: int
     eval_every: int | None
+    """Updates between evaluations; None: only at the end; 0: never."""
     eval_examples: int | None
     checkpoint_every: Interval | None
     threads: int
@@ -130,7 +131,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def evaluates(self) -> bool:
         """Whether this worker evaluates the model during training."""
-        return self.is_chief or (self.role == WORKER and self.eval_by == "workers" and self.eval_every is not None)
+        return self.is_chief or (self.role == WORKER and self.eval_by == "workers" and bool(self.eval_every))
 
     @property
     def share(self) -> Share:
@@ -171,6 +172,8 @@ class Outcome(msgspec.Struct, kw_only=True):
     accuracy: float | None = None
     auc: float | None = None
     """Loss, accuracy and area under the ROC curve of the final evaluation; only the chief reports them."""
+    metrics: dict[str, float] = {}
+    """Other metrics of the final evaluation, by name."""
     value: float | None = None
     """Result of a workload that is not training; only the chief reports it."""
     dropped: int = 0

@@ -3,8 +3,10 @@
 import math
 
 from paceline.data.batches import Batch
+from paceline.errors import RunError
 from paceline.recording.layout import RecordKind
 from paceline.recording.recorder import clock_ns
+from paceline.spec.stop import TARGETS
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.evaluation import Evaluation
 from paceline.train.strategy import HoldsModel, Step, evaluate
@@ -15,10 +17,25 @@ class Evaluator:
 
     def __init__(self, context: TaskContext, strategy: HoldsModel) -> None:
         self._context, self._strategy = context, strategy
-        self._test_batches = _limit_examples(context.data.test(), context.job.eval_examples)
-        self._every = context.job.eval_every
+        job, workload = context.job, context.workload
+        self._test_batches = [] if job.eval_every == 0 else _limit_examples(context.data.test(), job.eval_examples)
+        self._every = job.eval_every
+        self._metrics = {*workload.metrics, *(rule.kind for rule in job.stop if rule.kind in TARGETS)}
         self._next = 0
         self._last: tuple[int, Evaluation] | None = None
+
+    def try_once(self) -> None:
+        """Evaluate on the first batch of the test set, without recording it; RunError if a metric is missing."""
+        if not self._test_batches:
+            return
+        found = self._evaluate_on(self._test_batches[:1]).qualities
+        for rule in self._context.job.stop:
+            # A batch may lack what a metric needs, such as examples of both classes; code of the user's own does not.
+            if rule.kind in TARGETS and rule.kind not in found and self._context.workload.evaluate:
+                names = ", ".join(found) or "none"
+                raise RunError(
+                    f"evaluate returns no {rule.kind}, which the stop rule '{rule}' needs; it returns {names}"
+                )
 
     def begin(self, updates: int) -> None:
         """Called before the first step."""
@@ -47,11 +64,15 @@ class Evaluator:
             evaluation = self._last[1]
         else:
             with self._context.recorder.busy(RecordKind.EVAL):
-                evaluation = evaluate(self._strategy, self._context.model.loss, self._test_batches)
+                evaluation = self._evaluate_on(self._test_batches)
         self._last = (update, evaluation)
-        accuracy = math.nan if evaluation.accuracy is None else evaluation.accuracy
-        self._context.recorder.evaluation(start, update, evaluation.loss, accuracy, final=final)
+        loss, accuracy = (math.nan if value is None else value for value in (evaluation.loss, evaluation.accuracy))
+        self._context.recorder.evaluation(start, update, loss, accuracy, final=final)
         return evaluation
+
+    def _evaluate_on(self, batches: list[Batch]) -> Evaluation:
+        context = self._context
+        return evaluate(self._strategy, context.model, batches, self._metrics, context.workload.evaluate)
 
 
 def _limit_examples(batches: list[Batch], examples: int | None) -> list[Batch]:

@@ -13,6 +13,7 @@ from paceline.train.checkpoint import encode, file_name
 from paceline.train.checkpoint_schedule import CheckpointSchedule
 from paceline.train.context import Job, Outcome, TaskContext
 from paceline.train.dropout import Masks
+from paceline.train.evaluation import Evaluation
 from paceline.train.evaluator import Evaluator
 from paceline.train.flops_probe import operations_per_cpu_s
 from paceline.train.histograms import attach_histograms
@@ -36,6 +37,7 @@ def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
     evaluator = Evaluator(context, strategy) if job.evaluates and not chief else None
     if chief and isinstance(context.model, UserModel):
         context.model.check_outputs()
+        chief.try_evaluation()
     batches = BatchSource(job, context.model, context.data)
     batches.at(job.first_step)  # Draws the first permutation before the clock starts.
     flops = operations_per_cpu_s()
@@ -104,6 +106,8 @@ def _steps(
     recorder, record, synchronous = context.recorder, context.recorder.current, context.job.synchronous
     limit = context.job.update_limit if synchronous else None
     prefetching = strategy if isinstance(strategy, Prefetches) else None
+    counts_examples = isinstance(context.model, UserModel)  # The batches of a user's data may differ in size.
+    other_examples = 0
     record.step = number = outcome.steps = first
     while True:
         record.start_ns = clock_ns()
@@ -118,6 +122,9 @@ def _steps(
         if step.applied:
             recorder.end_step(end_ns, step.update, step.loss, step.staleness)
             outcome.steps += 1
+            if counts_examples:
+                other_examples += len(batch.target) - context.job.batch
+                outcome.examples = outcome.steps * context.job.batch + other_examples if other_examples else None
         elif step.more:
             recorder.drop_step()
             outcome.dropped += 1
@@ -145,6 +152,10 @@ class Chief:
         self._checkpoints = CheckpointSchedule(context.job.checkpoint_every)
         self._improvement = Improvement()
 
+    def try_evaluation(self) -> None:
+        """Evaluate on one batch before training begins, so that a mistake in the user's code shows at once."""
+        self._evaluator.try_once()
+
     def begin(self, updates: int) -> None:
         """Called before the first step."""
         self._evaluator.begin(updates)
@@ -165,9 +176,10 @@ class Chief:
             update=step.update,
             seconds=seconds,
             updates_per_epoch=job.updates_per_epoch,
-            loss=evaluation.loss if evaluation else None,
-            accuracy=evaluation.accuracy if evaluation else None,
-            since_best_loss=self._improvement.add(evaluation.loss) if evaluation else None,
+            qualities=evaluation.qualities if evaluation else None,
+            since_best_loss=self._improvement.add(evaluation.loss)
+            if evaluation and evaluation.loss is not None
+            else None,
         )
         if rule:
             self._set_reached(rule, outcome, now, step.update)
@@ -175,12 +187,17 @@ class Chief:
         # A halted run makes one more step, so that it can store a checkpoint to resume from.
         return rule is not None or outcome.diverged or (checkpointed and self._context.rendezvous.halted.is_set())
 
+    def _since_best_loss(self, evaluation: Evaluation | None) -> int | None:
+        """The number of evaluations since the lowest loss; None without a loss."""
+        return None if evaluation is None or evaluation.loss is None else self._improvement.add(evaluation.loss)
+
     def finish(self, outcome: Outcome) -> None:
         """Final evaluation and parameters, after the last update of every worker."""
         job = self._context.job
         if evaluation := self._evaluator.evaluate_at_end(outcome.updates):
-            outcome.loss, outcome.accuracy, outcome.auc = evaluation.loss, evaluation.accuracy, evaluation.auc
-            outcome.diverged = outcome.diverged or not math.isfinite(evaluation.loss)
+            outcome.accuracy, outcome.auc = evaluation.accuracy, evaluation.auc
+            outcome.loss, outcome.metrics = evaluation.loss, dict(evaluation.metrics)
+            outcome.diverged = outcome.diverged or (evaluation.loss is not None and not math.isfinite(evaluation.loss))
         limit = limiting_rule(job.stop, job.updates_per_epoch)
         cut_short = outcome.diverged or self._context.rendezvous.halted.is_set()
         if outcome.reached is None and limit and not job.synchronous and not cut_short:

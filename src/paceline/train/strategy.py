@@ -1,18 +1,23 @@
 """The contract that every strategy implements in every engine: the worker's part of turning gradients into updates."""
 
-from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from paceline.data.batches import Array, Batch
+from paceline.data.batches import Batch
+from paceline.errors import RunError
 from paceline.train.checkpoint import TrainingState
 from paceline.train.evaluation import Evaluation, EvaluationSums
-from paceline.workloads.model import Loss
+from paceline.workloads.model import AnyModel
 from paceline.workloads.parameters import Parameters
 
-Predictor = Callable[..., Array]
-"""Computes the outputs of the model from the inputs of a batch, without dropout."""
+Predictor = Callable[..., Any]
+"""Computes the outputs of the model from the inputs of a batch, without dropout: an array, or of a user's model a tuple
+or dict of arrays."""
+
+UserEvaluation = Callable[[Callable[..., Any], list[tuple[Any, ...]]], Mapping[str, float]]
+"""A user's code that evaluates: (predict, batches) -> metrics by name."""
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -139,9 +144,29 @@ class HasServers(Protocol):
         ...
 
 
-def evaluate(strategy: HoldsModel, loss: Loss, batches: list[Batch]) -> Evaluation:
-    """Loss and accuracy of the current parameters over a test set."""
-    predict, sums = strategy.predictor(), EvaluationSums(loss)
+def evaluate(
+    strategy: HoldsModel,
+    model: AnyModel,
+    batches: list[Batch],
+    metrics: Collection[str] = (),
+    user_code: UserEvaluation | None = None,
+) -> Evaluation:
+    """Loss and metrics of the current parameters over a test set, by the user's code if there is any."""
+    predict = strategy.predictor()
+    if user_code:
+        return _evaluate_by(user_code, predict, batches)
+    sums = EvaluationSums(model.loss, metrics, getattr(model, "batch_loss", None))
     for batch in batches:
         sums.add(predict(*batch.inputs), batch)
     return sums.evaluation()
+
+
+def _evaluate_by(user_code: UserEvaluation, predict: Predictor, batches: list[Batch]) -> Evaluation:
+    found = user_code(predict, [(*batch.inputs, batch.target) for batch in batches])
+    try:
+        return Evaluation.of(found)
+    except (AttributeError, TypeError, ValueError):
+        raise RunError(
+            f"evaluate returned {type(found).__name__}, which is not a dict of numbers: return e.g. "
+            "{'loss': 0.5, 'accuracy': 0.9}"
+        ) from None

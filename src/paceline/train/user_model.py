@@ -1,13 +1,14 @@
 """The part of a user's own model that is the same in every engine: its inputs have the shapes of the user's data."""
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from paceline.data.batches import Array, Batch
 from paceline.errors import RunError
 from paceline.train.context import TaskContext
-from paceline.workloads.model import Feed, Loss, blank
+from paceline.workloads.model import Feed, Loss, LossFunction, blank
 from paceline.workloads.parameters import ParameterShape, Vector
 
 _MAX_FLOAT_ERROR = 1e-5
@@ -25,7 +26,9 @@ class UserModel:
 
     def __init__(self, context: TaskContext) -> None:
         self._context = context
-        self.loss: Loss = context.workload.loss
+        self.loss: Loss | LossFunction = context.workload.loss
+        self.train_step = context.workload.train_step
+        """The user's own computation of the loss, if there is one."""
 
     @property
     def parameters(self) -> tuple[ParameterShape, ...]:
@@ -38,9 +41,24 @@ class UserModel:
         """The outputs of the model with its initial values for the batch `example`, whose inputs are multiplied."""
         raise NotImplementedError
 
+    def batch_loss(self, outputs: Any, target: Array) -> float:
+        """The user's loss of the outputs of a batch, both given as arrays."""
+        raise NotImplementedError
+
+    def checked_loss(self, loss: Any) -> Any:
+        """What the user's `loss` or `train_step` returned; RunError unless it is one number."""
+        shape = getattr(loss, "shape", None)
+        if shape is None or len(shape):
+            what = "train_step" if self.train_step else "loss"
+            found = f"a tensor of shape {list(shape)}" if shape is not None else f"a {type(loss).__name__}"
+            raise RunError(f"`{what}` returned {found}: it must return one number as a tensor, such as the mean")
+        return loss
+
     def check_outputs(self) -> None:
         """RunError if the outputs are probabilities although the loss expects logits, to make probabilities of them."""
         function = None
+        if self.train_step or not isinstance(self.loss, str):
+            return
         if self.loss == "softmax" and _sum_to_one(self.first_outputs()):
             function = "softmax"
         elif self.loss == "logistic" and self._outputs_stay_between_0_and_1():
@@ -87,13 +105,19 @@ class UserModel:
         """The first batch of the task, for its shapes and for `check_outputs`."""
         return self._context.data.stream(self._context.job.share).at(0)
 
+    @cached_property
+    def input_names(self) -> tuple[str, ...]:
+        """The names by which the model gets its inputs; empty if it gets them in order."""
+        names = getattr(self._context.data, "input_names", None)
+        return tuple(names(self._context.job.share)) if names else ()
+
     def blank(self, batch: int) -> Batch:
         return blank(self, batch)
 
 
 def _sum_to_one(outputs: Array) -> bool:
     """Whether no output is negative and the outputs of each example sum to 1."""
-    return outputs.ndim == 2 and bool((outputs >= 0).all() and np.allclose(outputs.sum(1), 1, atol=_MAX_FLOAT_ERROR))
+    return outputs.ndim >= 2 and bool((outputs >= 0).all() and np.allclose(outputs.sum(-1), 1, atol=_MAX_FLOAT_ERROR))
 
 
 def _feed(array: Array) -> Feed:

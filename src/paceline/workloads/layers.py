@@ -5,6 +5,7 @@ from math import prod, sqrt
 
 import msgspec
 
+from paceline.spec.training import Initialisation
 from paceline.workloads.parameters import ParameterShape
 
 Shape = tuple[int, ...]
@@ -84,9 +85,33 @@ class SparseLinear(msgspec.Struct, frozen=True, tag=True):
         return batch * self.nonzeros + 1
 
 
+class Embedding(msgspec.Struct, frozen=True, tag=True):
+    """A vector for each token of a sequence: the sum of one for the token and one for its position. The first layer."""
+
+    vocabulary: int
+    width: int
+
+
+class TransformerBlock(msgspec.Struct, frozen=True, tag=True):
+    """Causal self-attention and a network of two dense layers with GELU, each after a layer normalization and added to
+    its input."""
+
+    heads: int
+    expansion: int = 4
+    """How many times as wide the hidden layer is."""
+
+
+class LayerNorm(msgspec.Struct, frozen=True, tag=True):
+    """Normalizes the last axis to mean 0 and variance 1, then scales and shifts it."""
+
+
 Layer = (
     Dense | Conv | MaxPool | AveragePool | Relu | Sigmoid | Tanh | Flatten | Dropout | SpatialTransformer | SparseLinear
+    | Embedding | TransformerBlock | LayerNorm
 )  # fmt: skip
+NORM_EPSILON = 1e-5
+"""Added to the variance in a layer normalization."""
+_EMBEDDING_DEVIATION = 0.02
 IDENTITY_MAP = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0)
 """The affine map, as the rows of a 2 x 3 matrix, that leaves an image unchanged."""
 
@@ -95,8 +120,19 @@ def shape_after(layer: Layer, shape: Shape) -> Shape:
     """The output shape for one example; ValueError if the layer cannot take the input shape."""
     match layer:
         case Dense(units):
+            if len(shape) == 2:  # A sequence: the layer is applied to each token.
+                return (shape[0], units)
             _check_dimensions(layer, shape, 1)
             return (units,)
+        case Embedding(_, width):
+            return (*_check_dimensions(layer, shape, 1), width)
+        case TransformerBlock(heads):
+            if len(shape) != 2 or shape[1] % heads:
+                raise ValueError(
+                    f"TransformerBlock of {heads} heads cannot take examples of shape {shape}: give it "
+                    "sequences whose width is a multiple of the number of heads, e.g. of an Embedding"
+                )
+            return shape
         case Dropout():
             return _check_dimensions(layer, shape, 1)
         case Conv(filters, size, stride, padding):
@@ -134,8 +170,8 @@ def parameters_of(layers: Sequence[Layer], shape: Shape, prefix: str = "") -> It
         before_relu = number + 1 < len(layers) and isinstance(layers[number + 1], Relu)
         match layer:
             case Dense(units):
-                bound = _bound(before[0], units, before_relu)
-                yield ParameterShape(f"{name}.weight", (before[0], units), bound)
+                bound = _bound(before[-1], units, before_relu)
+                yield ParameterShape(f"{name}.weight", (before[-1], units), bound)
                 yield ParameterShape(f"{name}.bias", (units,))
             case Conv(filters, size):
                 bound = _bound(before[2] * size * size, filters * size * size, before_relu)
@@ -147,9 +183,34 @@ def parameters_of(layers: Sequence[Layer], shape: Shape, prefix: str = "") -> It
                 # At first the map is the identity for every image.
                 yield ParameterShape(f"{name}.map.weight", (width, 6), fixed=True)
                 yield ParameterShape(f"{name}.map.bias", (6,), values=IDENTITY_MAP, fixed=True)
+            case Embedding(vocabulary, width):
+                init = Initialisation("normal", deviation=_EMBEDDING_DEVIATION)
+                yield ParameterShape(f"{name}.tokens", (vocabulary, width), init=init)
+                yield ParameterShape(f"{name}.positions", (before[0], width), init=init)
+            case TransformerBlock(expansion=expansion):
+                yield from _block_parameters(name, before[1], expansion)
+            case LayerNorm():
+                yield from _norm_parameters(name, before[-1])
             case SparseLinear(features=features):
                 yield ParameterShape(f"{name}.weight", (features,))
                 yield ParameterShape(f"{name}.bias", (1,))
+
+
+def _block_parameters(name: str, width: int, expansion: int) -> Iterator[ParameterShape]:
+    """In the order in which a block uses them."""
+    yield from _norm_parameters(f"{name}.norm1", width)
+    for part, inputs, units in (("qkv", width, 3 * width), ("out", width, width)):
+        yield ParameterShape(f"{name}.{part}.weight", (inputs, units), _bound(inputs, units, before_relu=False))
+        yield ParameterShape(f"{name}.{part}.bias", (units,))
+    yield from _norm_parameters(f"{name}.norm2", width)
+    for part, inputs, units in (("up", width, expansion * width), ("down", expansion * width, width)):
+        yield ParameterShape(f"{name}.{part}.weight", (inputs, units), _bound(inputs, units, before_relu=False))
+        yield ParameterShape(f"{name}.{part}.bias", (units,))
+
+
+def _norm_parameters(name: str, width: int) -> Iterator[ParameterShape]:
+    yield ParameterShape(f"{name}.scale", (width,), values=(1.0,) * width, fixed=True)
+    yield ParameterShape(f"{name}.bias", (width,), fixed=True)
 
 
 def has_activation(layers: Sequence[Layer]) -> bool:

@@ -1,8 +1,9 @@
 """A model that every engine can build: a list of layers and a loss."""
 
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from math import prod
-from typing import Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import msgspec
 import numpy as np
@@ -13,6 +14,7 @@ from paceline.spec.training import Initialisation
 from paceline.workloads.layers import (
     Dense,
     Dropout,
+    Embedding,
     Layer,
     Shape,
     SparseLinear,
@@ -26,8 +28,21 @@ Loss = Literal["softmax", "logistic", "reconstruction", "squared"]
 """The mean over the examples of: softmax: the cross-entropy with integer labels; logistic: the cross-entropy of one
 output with labels 0 and 1; reconstruction: half the squared distance between output and input; squared: half the
 squared distance between output and target."""
+LossFunction = Callable[[Any, Any], Any]
+"""A user's loss: (outputs of the model, target) -> the mean over a batch, all of them tensors of a framework."""
 CLASSIFICATION_LOSSES: frozenset[Loss] = frozenset({"softmax", "logistic"})
 """Losses of models whose accuracy can be computed."""
+
+
+_METRICS: Mapping[str, frozenset[str]] = {
+    "softmax": frozenset({"accuracy", "top5", "perplexity"}),
+    "logistic": frozenset({"accuracy", "auc"}),
+}
+
+
+def metrics_of(loss: Loss | LossFunction) -> frozenset[str]:
+    """The metrics that can be computed for models with this loss."""
+    return _METRICS.get(loss, frozenset()) if isinstance(loss, str) else frozenset()
 
 
 class Feed(msgspec.Struct, frozen=True):
@@ -41,7 +56,7 @@ class AnyModel(Protocol):
     """What strategies and the training loop need from a model: a `Model`, or one of the user's for one engine."""
 
     @property
-    def loss(self) -> Loss: ...
+    def loss(self) -> Loss | LossFunction: ...
 
     @property
     def parameters(self) -> tuple[ParameterShape, ...]: ...
@@ -116,11 +131,18 @@ class Model(msgspec.Struct, frozen=True, dict=True):
         """The inputs that come from the data set. Images are rows of values, which the engine reshapes."""
         if self.sparse:
             return (Feed((self.sparse.nonzeros,), "int64"), Feed((self.sparse.nonzeros,), "float32"))
-        return (Feed((prod(self.inputs),), "float32"),)
+        return (Feed((prod(self.inputs),), "int64" if self.tokens else "float32"),)
 
     @cached_property
     def target(self) -> Feed:
-        return Feed(self.shapes[-1], "float32") if self.loss == "squared" else Feed((), "int64")
+        if self.loss == "squared":
+            return Feed(self.shapes[-1], "float32")
+        return Feed(self.shapes[-1][:-1] if self.loss == "softmax" else (), "int64")
+
+    @cached_property
+    def tokens(self) -> int | None:
+        """The number of tokens of an example, if examples are sequences; otherwise None."""
+        return self.inputs[0] if self.layers and isinstance(self.layers[0], Embedding) else None
 
     @cached_property
     def mask_sizes(self) -> tuple[int, ...]:

@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 from math import prod
 
-from paceline.workloads.layers import Conv, Dense, Layer, Shape, SparseLinear, SpatialTransformer, shapes_along
+from paceline.workloads.layers import (
+    Conv,
+    Dense,
+    Layer,
+    Shape,
+    SparseLinear,
+    SpatialTransformer,
+    TransformerBlock,
+    shapes_along,
+)
 
 _PASSES = 3
 """The forward pass, the backward pass for the inputs and that for the weights need about the same each."""
@@ -25,7 +34,12 @@ def _forward(layers: Sequence[Layer], inputs: Shape) -> int:
 def _layer_operations(layer: Layer, before: Shape, after: Shape) -> int:
     match layer:
         case Dense(units):
-            return 2 * before[0] * units
+            return 2 * prod(before) * units
+        case TransformerBlock(expansion=expansion):
+            tokens, width = before
+            # Four matrices of width x width in attention, and two that are `expansion` times as wide; then the products
+            # of queries with keys, and of their weights with values.
+            return 2 * tokens * width * width * (4 + 2 * expansion) + 4 * tokens * tokens * width
         case Conv(size=size):
             return 2 * prod(after) * before[2] * size * size
         case SparseLinear(nonzeros=nonzeros):

@@ -3,7 +3,16 @@
 from collections.abc import Mapping
 
 from paceline.spec.run_options import RunSpec
-from paceline.workloads import alexnet, autoencoder, lenet, logreg, matmul, sparse_logreg, spatial_transformer
+from paceline.workloads import (
+    alexnet,
+    autoencoder,
+    lenet,
+    logreg,
+    matmul,
+    sparse_logreg,
+    spatial_transformer,
+    transformer,
+)
 from paceline.workloads.script import script_workload
 from paceline.workloads.user_workload import is_user_workload, load_user_workload
 from paceline.workloads.workload import Workload
@@ -13,7 +22,7 @@ Sizes = Mapping[str, Workload]
 
 WORKLOADS: Mapping[str, Sizes] = {
     module.SIZES[0].name: {workload.size: workload for workload in module.SIZES}
-    for module in (logreg, sparse_logreg, lenet, alexnet, autoencoder, spatial_transformer, matmul)
+    for module in (logreg, sparse_logreg, lenet, alexnet, autoencoder, spatial_transformer, transformer, matmul)
 }
 
 

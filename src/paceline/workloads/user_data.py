@@ -9,6 +9,9 @@ from paceline.data.batches import Array, Batch, Examples, Share
 from paceline.errors import RunError
 from paceline.workloads.workload import BatchOfArrays, Workload
 
+TARGET_NAMES = ("labels", "label", "targets", "target", "y")
+"""The key of the target in a batch that is a dict."""
+
 
 def user_examples(workload: Workload) -> Examples:
     """The data set of a workload that uses no built-in one."""
@@ -27,6 +30,12 @@ class UserExamples:
 
     def test(self) -> list[Batch]:
         return [_batch(arrays) for arrays in self._workload.test()] if self._workload.test else []
+
+    def input_names(self, share: Share) -> tuple[str, ...]:
+        """The names of the inputs if batches are dicts; empty if they are tuples."""
+        assert self._workload.train
+        first = next(iter(self._workload.train(share)), ())
+        return tuple(name for name in first if name not in TARGET_NAMES) if isinstance(first, Mapping) else ()
 
 
 class UserStream:
@@ -67,9 +76,8 @@ class UserStream:
 
     def _check(self, arrays: BatchOfArrays) -> Batch:
         batch = _batch(arrays)
-        if len(batch.target) != self._share.batch:
-            sizes = f"{len(batch.target)} examples: it must have share.batch = {self._share.batch}"
-            raise RunError(f"train returned a batch of {sizes}")
+        if not len(batch.target):
+            raise RunError("train returned a batch of 0 examples: it must have at least one")
         return batch
 
 
@@ -116,7 +124,9 @@ def _is_sequence(batches: object) -> bool:
     return hasattr(batches, "__len__") and hasattr(batches, "__getitem__") and not isinstance(batches, Mapping)
 
 
-def _batch(arrays: BatchOfArrays) -> Batch:
+def _batch(arrays: BatchOfArrays | Mapping[str, Array]) -> Batch:
+    if isinstance(arrays, Mapping):
+        arrays = _with_target_last(arrays)
     if not isinstance(arrays, tuple) or len(arrays) < 2:
         raise RunError("a batch must be a tuple of at least two NumPy arrays: the inputs, and the target last")
     *inputs, target = (_array(array) for array in arrays)
@@ -124,6 +134,18 @@ def _batch(arrays: BatchOfArrays) -> Batch:
         lengths = [len(array) for array in (*inputs, target)]
         raise RunError(f"the arrays of a batch have different lengths, {lengths}: the first axis must be the examples")
     return Batch(tuple(inputs), target)
+
+
+def _with_target_last(arrays: Mapping[str, Array]) -> BatchOfArrays:
+    """The arrays of a dict, with the target last."""
+    targets = [name for name in TARGET_NAMES if name in arrays]
+    if len(targets) != 1:
+        names = ", ".join(map(str, arrays))
+        raise RunError(
+            f"a batch with the keys {names} has {len(targets)} targets: it must have exactly one of "
+            f"{', '.join(TARGET_NAMES)}"
+        )
+    return (*(array for name, array in arrays.items() if name != targets[0]), arrays[targets[0]])
 
 
 def _array(array: Array) -> Array:

@@ -20,7 +20,7 @@ from paceline.errors import SpecError, UserCodeError, message_of, shorten, unkno
 from paceline.spec.optimizer import TrainingText, resolve
 from paceline.spec.values import NAME as NAME_PATTERN
 from paceline.workloads.layers import Sigmoid
-from paceline.workloads.model import Loss
+from paceline.workloads.model import Loss, metrics_of
 from paceline.workloads.shipped_code import loaded_sources
 from paceline.workloads.workload import Workload
 
@@ -179,8 +179,18 @@ def check_workload(workload: Workload, name: str) -> None:
         raise SpecError(f"{name}: the name '{workload.name}' must consist of at most 48 characters a-z, 0-9 and '-'")
     if workload.dataset is not None and workload.dataset not in DATASETS:
         raise SpecError(f"{name}: {unknown('dataset', workload.dataset, DATASETS)}")
-    if workload.loss not in get_args(Loss):
+    if isinstance(workload.loss, str) and workload.loss not in get_args(Loss):
         raise SpecError(f"{name}: {unknown('loss', workload.loss, get_args(Loss))}")
+    for metric in workload.metrics:
+        if metric not in (known := metrics_of(workload.trained_for)):
+            raise SpecError(
+                f"{name}: {unknown('metric', metric, known)}" if known else f"{name}: its loss has no metrics"
+            )
+    for field in ("train_step", "evaluate"):
+        if getattr(workload, field) is not None and not callable(getattr(workload, field)):
+            raise SpecError(f"{name}: {field} must be a function")
+    if workload.model and (workload.train_step or not isinstance(workload.loss, str)):
+        raise SpecError(f"{name}: a model of layers has its loss in Model(loss=…): remove loss and train_step")
     if workload.momentum and workload.model and workload.model.by_rows:
         raise SpecError(
             f"{name}: momentum needs all weights, but a sparse model transfers only those a batch uses: set momentum=0"

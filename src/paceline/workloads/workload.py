@@ -9,10 +9,11 @@ from paceline.data.batches import Examples, Share
 from paceline.spec.optimizer import TrainingText
 from paceline.strategies.descriptor import Fact
 from paceline.workloads.block_matmul import BlockMatmul
-from paceline.workloads.model import Loss, Model
+from paceline.workloads.model import Loss, LossFunction, Model
 
-BatchOfArrays = tuple[Any, ...]
-"""NumPy arrays whose first axis is the examples: the inputs, and the target last."""
+BatchOfArrays = tuple[Any, ...] | Mapping[str, Any]
+"""NumPy arrays whose first axis is the examples: a tuple of the inputs and, last, the target; or a dict in which the
+target is called `labels` or `target`, and the model gets the others by their names."""
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,8 +32,17 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """Returns an nn.Module, for engine torch."""
     tensorflow: Callable[[], Any] | None = None
     """Returns a Keras model or a TensorFunction, for engine tensorflow."""
-    loss: Loss = "softmax"
-    """The loss of the model that `torch` or `tensorflow` returns."""
+    loss: Loss | LossFunction = "softmax"
+    """The loss of the model that `torch` or `tensorflow` returns: a name, or a function of its outputs and the target
+    that returns one number as a tensor of the framework."""
+    train_step: Callable[..., Any] | None = None
+    """(model, *inputs, target) -> the loss of a batch as a tensor of the framework, instead of `loss`. Paceline
+    computes the gradients and makes the update."""
+    evaluate: Callable[[Callable[..., Any], list[tuple[Any, ...]]], Mapping[str, float]] | None = None
+    """(predict, batches of the test set) -> metrics by name, such as loss and accuracy; `predict(*inputs)` returns the
+    outputs of the model as NumPy arrays. Without it, the loss and the metrics that belong to it are computed."""
+    metrics: tuple[str, ...] = ()
+    """Further metrics of an evaluation: top5 or perplexity, for the loss softmax."""
     blocks: BlockMatmul | None = None
     """The computation of a workload that does not train."""
     dataset: str | None = None
@@ -69,7 +79,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name}:{self.size}" if self.size else self.name
 
     @property
-    def trained_for(self) -> Loss:
+    def trained_for(self) -> Loss | LossFunction:
         """The loss that is minimised, wherever it is given."""
         return self.model.loss if self.model else self.loss
 

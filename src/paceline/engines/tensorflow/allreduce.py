@@ -20,6 +20,8 @@ from paceline.train.checkpoint import InitialState, TrainingState
 from paceline.train.context import TaskContext
 from paceline.train.stop_consensus import StopConsensus
 from paceline.train.strategy import Exchanged, Predictor, Step
+from paceline.workloads.model import Model
+from paceline.workloads.outputs import map_tensors
 from paceline.workloads.parameters import Parameters, by_name, views
 
 _TIMEOUT_S = 600.0
@@ -125,17 +127,17 @@ class AllReduce:
             traced = tf.function(lambda *arguments: strategy.run(plain, arguments), autograph=False)
             return traced.get_concrete_function(*shapes)
 
-        feeds = (tf.TensorSpec([batch, *feed.shape], feed.dtype) for feed in model.feeds)
-        target = tf.TensorSpec([batch, *model.target.shape], model.target.dtype)
+        # Batches of a user's data may differ in size.
+        size = batch if isinstance(model, Model) else None
+        feeds = (tf.TensorSpec([size, *feed.shape], feed.dtype) for feed in model.feeds)
+        target = tf.TensorSpec([size, *model.target.shape], model.target.dtype)
         self._gradients = trace(gradients, *feeds, target)
         self._exchange = trace(exchange, *(tf.TensorSpec(v.shape, tf.float32) for v in variables))
         self._sum_over_workers = trace(sum_over_workers, tf.TensorSpec([2], tf.int64))
 
-    def _predict(self, *inputs: Array) -> Array:
-        predictions: Array = network.outputs(
-            self._model, [tf.constant(array) for array in inputs], self._variables
-        ).numpy()
-        return predictions
+    def _predict(self, *inputs: Array) -> Any:
+        outputs = network.outputs(self._model, [tf.constant(array) for array in inputs], self._variables)
+        return map_tensors(lambda tensor: tensor.numpy(), outputs)
 
     def _broadcast(self, first: int, second: int) -> tuple[int, int]:
         """The chief's two numbers, in every worker: a sum over all workers to which the others add zeros."""

@@ -6,22 +6,29 @@ from typing import Any
 import tensorflow as tf
 
 from paceline.workloads.layers import (
+    NORM_EPSILON,
     AveragePool,
     Conv,
     Dense,
     Dropout,
+    Embedding,
     Flatten,
     Layer,
+    LayerNorm,
     MaxPool,
     Relu,
     Sigmoid,
     SparseLinear,
     SpatialTransformer,
     Tanh,
+    TransformerBlock,
 )
 from paceline.workloads.model import AnyModel, Feed, Model
+from paceline.workloads.outputs import main_output
 
 Tensor = Any
+_HIDDEN = -1e9
+"""The score of a token that attention must not see."""
 
 
 def outputs(model: AnyModel, inputs: Sequence[Tensor], values: Sequence[Tensor]) -> Tensor:
@@ -35,10 +42,14 @@ def outputs(model: AnyModel, inputs: Sequence[Tensor], values: Sequence[Tensor])
 
 
 def mean_loss(model: AnyModel, inputs: Sequence[Tensor], target: Tensor, values: Sequence[Tensor]) -> Tensor:
-    """The loss of a batch, as the mean over its examples."""
-    predictions = outputs(model, inputs, values)
+    """The loss of a batch, as the mean over its examples; computed by the user's functions if there are any."""
+    if not isinstance(model, Model) and (loss := model.user_loss(inputs, target, values)) is not None:  # type: ignore[attr-defined]
+        return loss
+    predictions = main_output(outputs(model, inputs, values))
     match model.loss:
         case "softmax":
+            if len(predictions.shape) > 2 or not isinstance(model, Model):
+                return _mean_cross_entropy(predictions, target)
             return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=target, logits=predictions))
         case "logistic":
             labels = tf.cast(target, tf.float32)
@@ -47,6 +58,13 @@ def mean_loss(model: AnyModel, inputs: Sequence[Tensor], target: Tensor, values:
             return _half_squared_error(predictions, inputs[0])
         case "squared":
             return _half_squared_error(predictions, target)
+
+
+def _mean_cross_entropy(predictions: Tensor, target: Tensor) -> Tensor:
+    """The mean over the examples, or over the tokens of sequences, that have a label; a label below 0 is none."""
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=tf.maximum(target, 0), logits=predictions)
+    counts = tf.cast(target >= 0, losses.dtype)
+    return tf.reduce_sum(losses * counts) / tf.reduce_sum(counts)
 
 
 def _half_squared_error(predictions: Tensor, targets: Tensor) -> Tensor:
@@ -73,8 +91,13 @@ def _apply(layers: Sequence[Layer], x: Tensor, values: Iterator[Tensor], extra_i
     for layer in layers:
         match layer:
             case Dense():
-                weight, bias = next(values), next(values)
-                x = tf.nn.bias_add(tf.matmul(x, weight), bias)
+                x = _dense(x, values)
+            case Embedding():
+                x = tf.gather(next(values), x) + next(values)
+            case TransformerBlock():
+                x = _transformer_block(layer, x, values)
+            case LayerNorm():
+                x = _layer_norm(x, values)
             case Conv(_, _, stride, padding):
                 # The weight is stored as [filters, channels, height, width]; TensorFlow expects the filters last.
                 weight, bias = tf.transpose(next(values), [2, 3, 1, 0]), next(values)
@@ -107,6 +130,35 @@ def _apply(layers: Sequence[Layer], x: Tensor, values: Iterator[Tensor], extra_i
                 rows = weight if len(weight.shape) == 2 else tf.gather(weight, x)
                 x = tf.expand_dims(tf.reduce_sum(rows * next(extra_inputs), 1) + bias, 1)
     return x
+
+
+def _dense(x: Tensor, values: Iterator[Tensor]) -> Tensor:
+    """A dense layer; of a sequence, applied to each token."""
+    weight, bias = next(values), next(values)
+    if len(x.shape) == 2:
+        return tf.nn.bias_add(tf.matmul(x, weight), bias)
+    rows = tf.nn.bias_add(tf.matmul(tf.reshape(x, [-1, int(x.shape[-1])]), weight), bias)
+    return tf.reshape(rows, [-1, *x.shape[1:-1], int(weight.shape[-1])])
+
+
+def _transformer_block(layer: TransformerBlock, x: Tensor, values: Iterator[Tensor]) -> Tensor:
+    tokens, width = int(x.shape[1]), int(x.shape[2])
+    qkv = _dense(_layer_norm(x, values), values)
+    heads = tf.reshape(qkv, [-1, tokens, 3, layer.heads, width // layer.heads])
+    query, key, value = tf.unstack(tf.transpose(heads, [2, 0, 3, 1, 4]))
+    scores = tf.matmul(query, key, transpose_b=True) * (width // layer.heads) ** -0.5
+    visible = tf.linalg.band_part(tf.ones([tokens, tokens]), -1, 0)
+    weights = tf.nn.softmax(tf.where(visible > 0, scores, tf.fill(tf.shape(scores), _HIDDEN)))
+    attended = tf.reshape(tf.transpose(tf.matmul(weights, value), [0, 2, 1, 3]), [-1, tokens, width])
+    x = x + _dense(attended, values)
+    hidden = tf.nn.gelu(_dense(_layer_norm(x, values), values), approximate=False)
+    return x + _dense(hidden, values)
+
+
+def _layer_norm(x: Tensor, values: Iterator[Tensor]) -> Tensor:
+    mean, variance = tf.nn.moments(x, [-1], keepdims=True)
+    scale, offset = next(values), next(values)
+    return tf.nn.batch_normalization(x, mean, variance, offset, scale, NORM_EPSILON)
 
 
 def _values_per_example(x: Tensor) -> int:

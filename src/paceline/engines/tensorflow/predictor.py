@@ -1,6 +1,7 @@
 """Evaluates a model in a local session. The session of the cluster would copy the test set into remote calls."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -22,13 +23,13 @@ class LocalPredictor:
             values = [tf1.placeholder(tf.float32, shape.shape) for shape in model.parameters]
             outputs = network.outputs(model, inputs, values)
         session = tf1.Session(graph=graph, config=session_config(threads))
-        self._run = session.make_callable(outputs, [*inputs, *values])
+        # Session.run also takes the tuples and dicts that users' models return.
+        self._session, self._outputs, self._feeds = session, outputs, [*inputs, *values]
 
     def with_values(self, values: Sequence[Array]) -> Predictor:
         """A function that computes the outputs of the model with these parameter values."""
 
-        def predict(*inputs: Array) -> Array:
-            predictions: Array = self._run(*inputs, *values)
-            return predictions
+        def predict(*inputs: Array) -> Any:
+            return self._session.run(self._outputs, dict(zip(self._feeds, (*inputs, *values), strict=True)))
 
         return predict

@@ -105,6 +105,5 @@ class Single(SingleWorker):
     def _named(self, vector: Vector) -> Parameters:
         return views(vector, self._shapes)
 
-    def _predict(self, *inputs: Array) -> Array:
-        predictions: Array = self._session.run(self._outputs, dict(zip(self._inputs, inputs, strict=False)))
-        return predictions
+    def _predict(self, *inputs: Array) -> Any:
+        return self._session.run(self._outputs, dict(zip(self._inputs, inputs, strict=False)))

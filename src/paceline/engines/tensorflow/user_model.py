@@ -13,6 +13,7 @@ from paceline.errors import RunError
 from paceline.train.context import TaskContext
 from paceline.train.user_model import UserModel
 from paceline.workloads.functions import TensorFunction
+from paceline.workloads.outputs import main_output, map_tensors
 from paceline.workloads.parameters import Parameters, ParameterShape, Vector
 
 OutputsFunction = Callable[[Sequence[Any], Sequence[Any]], Any]
@@ -50,8 +51,21 @@ class FunctionModel(UserModel):
 
     def first_outputs(self, scale: float = 1.0) -> Array:
         inputs, values = map(tf.constant, self.scaled_inputs(scale)), map(tf.constant, self._built[1].values())
-        outputs: Array = self.outputs(list(inputs), list(values)).numpy()
+        outputs: Array = main_output(self.outputs(list(inputs), list(values))).numpy()
         return outputs
+
+    def user_loss(self, inputs: Sequence[Any], target: Any, values: Sequence[Any]) -> Any:
+        """The loss of a batch by the user's functions; None if there are none."""
+        if self.train_step:
+            return self.checked_loss(self.train_step(lambda *arrays: self.outputs(arrays, values), *inputs, target))
+        if not isinstance(self.loss, str):
+            return self.checked_loss(self.loss(self.outputs(inputs, values), target))
+        return None
+
+    def batch_loss(self, outputs: Any, target: Array) -> float:
+        assert not isinstance(self.loss, str)
+        with tf.init_scope():
+            return float(self.checked_loss(self.loss(map_tensors(tf.constant, outputs), tf.constant(target))))
 
     def outputs(self, inputs: Sequence[Any], values: Sequence[Any]) -> Any:
         return self._built[0](inputs, values)
@@ -62,16 +76,30 @@ class FunctionModel(UserModel):
         model = self._make_model()
         if isinstance(model, TensorFunction):
             initial = {name: np.asarray(value, np.float32) for name, value in model.first(seed).items()}
-            return lambda inputs, values: model.outputs(dict(zip(initial, values, strict=True)), *inputs), initial
+            names = self.input_names
+
+            def call(inputs: Sequence[Any], values: Sequence[Any]) -> Any:
+                by_name = dict(zip(initial, values, strict=True))
+                return (
+                    model.outputs(by_name, **dict(zip(names, inputs, strict=True)))
+                    if names
+                    else model.outputs(by_name, *inputs)
+                )
+
+            return call, initial
         if isinstance(model, tf.keras.Model):
             return self._build_keras(model)
         raise RunError(
             f"`tensorflow` returned a {type(model).__name__}: it must return a Keras model or a TensorFunction"
         )
 
+    def _arguments(self, inputs: Sequence[Any]) -> list[Any]:
+        """The arguments of a Keras model: a dict if batches are dicts."""
+        return [dict(zip(self.input_names, inputs, strict=True))] if self.input_names else list(inputs)
+
     def _build_keras(self, model: Any) -> tuple[OutputsFunction, Parameters]:
         if not model.built:
-            model(*[tf.zeros(array.shape, array.dtype) for array in self.example.inputs])
+            model(*self._arguments([tf.zeros(array.shape, array.dtype) for array in self.example.inputs]))
         if model.non_trainable_variables:
             kinds = sorted({type(layer).__name__ for layer in model.layers if layer.non_trainable_variables})
             raise RunError(
@@ -81,7 +109,7 @@ class FunctionModel(UserModel):
         initial = {variable.path.replace("/", "."): variable.numpy() for variable in model.trainable_variables}
 
         def outputs(inputs: Sequence[Any], values: Sequence[Any]) -> Any:
-            predictions, _ = model.stateless_call(list(values), [], *inputs)
+            predictions, _ = model.stateless_call(list(values), [], *self._arguments(inputs))
             return predictions
 
         return outputs, initial

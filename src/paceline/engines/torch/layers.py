@@ -10,24 +10,30 @@ import torch
 from torch.nn import functional
 
 from paceline.workloads.layers import (
+    NORM_EPSILON,
     AveragePool,
     Conv,
     Dense,
     Dropout,
+    Embedding,
     Flatten,
     Layer,
+    LayerNorm,
     MaxPool,
     Relu,
     Sigmoid,
     SparseLinear,
     SpatialTransformer,
     Tanh,
+    TransformerBlock,
 )
 from paceline.workloads.model import Loss, Model
 
 Tensors = Sequence[torch.Tensor]
 GradientBuffers = dict[torch.Tensor, torch.Tensor | None]
 """For each large weight, the tensor into which backward writes its gradient; None: into its `grad`, if it has one."""
+_NO_LABEL = -100
+"""The label that torch leaves out of a cross-entropy."""
 _LARGE_WEIGHT = 2**20
 """The number of values from which on a weight counts as large (4 MiB). See `_LargeDense` for what it saves."""
 
@@ -87,6 +93,12 @@ def _apply(
                     x = x * mask * (1 / (1 - rate))
             case SpatialTransformer():
                 x = _spatial_transform(layer, x, tensors, buffers)
+            case Embedding():
+                x = functional.embedding(x, next(tensors)) + next(tensors)
+            case TransformerBlock():
+                x = _transformer_block(layer, x, tensors)
+            case LayerNorm():
+                x = _layer_norm(x, tensors)
             case SparseLinear():
                 weight, bias = next(tensors), next(tensors)
                 x = ((weight[x] * next(extra_inputs)).sum(1) + bias).unsqueeze(1)
@@ -94,9 +106,26 @@ def _apply(
 
 
 def _dense(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, buffers: GradientBuffers) -> torch.Tensor:
+    if x.ndim > 2:  # A sequence: the layer is applied to each token.
+        return _dense(x.flatten(0, -2), weight, bias, buffers).view(*x.shape[:-1], -1)
     if weight in buffers:
         return _LargeDense.apply(x, weight, bias, buffers[weight])
     return torch.addmm(bias, x, weight)
+
+
+def _transformer_block(layer: TransformerBlock, x: torch.Tensor, tensors: Iterator[torch.Tensor]) -> torch.Tensor:
+    examples, tokens, width = x.shape
+    qkv = _dense(_layer_norm(x, tensors), next(tensors), next(tensors), {})
+    heads = qkv.view(examples, tokens, 3, layer.heads, width // layer.heads).permute(2, 0, 3, 1, 4)
+    query, key, value = heads.unbind()
+    attended = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+    x = x + _dense(attended.transpose(1, 2).reshape(x.shape), next(tensors), next(tensors), {})
+    hidden = functional.gelu(_dense(_layer_norm(x, tensors), next(tensors), next(tensors), {}))
+    return x + _dense(hidden, next(tensors), next(tensors), {})
+
+
+def _layer_norm(x: torch.Tensor, tensors: Iterator[torch.Tensor]) -> torch.Tensor:
+    return functional.layer_norm(x, x.shape[-1:], next(tensors), next(tensors), NORM_EPSILON)
 
 
 class _LargeDense(torch.autograd.Function):
@@ -141,6 +170,9 @@ def mean_loss(loss: Loss, outputs: torch.Tensor, inputs: Tensors, target: torch.
     """The loss of a batch, as the mean over its examples."""
     match loss:
         case "softmax":
+            if outputs.ndim > 2:  # Sequences: a class for each token. Tokens with a label below 0 do not count.
+                target = target.flatten()
+                outputs, target = outputs.flatten(0, -2), torch.where(target < 0, _NO_LABEL, target)
             return functional.cross_entropy(outputs, target)
         case "logistic":
             return functional.binary_cross_entropy_with_logits(outputs[:, 0], target.to(outputs.dtype))

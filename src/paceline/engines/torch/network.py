@@ -1,15 +1,17 @@
 """A model in PyTorch whose parameters lie in one flat vector that torch and NumPy share."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
 from paceline.data.batches import Array, Batch
 from paceline.engines.torch import threads
 from paceline.engines.torch.layers import Layers, mean_loss
-from paceline.engines.torch.user_model import build_module
+from paceline.engines.torch.user_model import ModuleModel, build_module
 from paceline.train.context import TaskContext
 from paceline.workloads.model import AnyModel
+from paceline.workloads.outputs import map_tensors
 from paceline.workloads.parameters import Parameters, ParameterShape, Vector, views
 
 
@@ -20,6 +22,8 @@ class Network:
         self._model = model
         self.vector = vector
         self.module, self.tensors = build_module(model, vector)
+        self._loss = model.loss if isinstance(model.loss, str) else "softmax"
+        self._user_loss = model.user_loss if isinstance(model, ModuleModel) else None
         self._backward = _backward()
         self._reset_gradients: Callable[[], object] = self.clear_gradients
         self._gradient_buffers = self.module.gradient_buffers if isinstance(self.module, Layers) else {}
@@ -47,9 +51,11 @@ class Network:
 
     def loss(self, batch: Batch, module: torch.nn.Module | None = None) -> torch.Tensor:
         """The mean loss of a batch, computed by `module` if it is given, such as a wrapper around `self.module`."""
-        inputs = [torch.from_numpy(array) for array in batch.inputs]
-        outputs = (module or self.module)(*inputs)
-        return mean_loss(self._model.loss, outputs, inputs, torch.from_numpy(batch.target))
+        inputs, target = [torch.from_numpy(array) for array in batch.inputs], torch.from_numpy(batch.target)
+        module = module or self.module
+        if self._user_loss:
+            return self._user_loss(module, inputs, target)
+        return mean_loss(self._loss, module(*inputs), inputs, target)
 
     def differentiate(self, batch: Batch) -> float:
         """The loss of a batch. Its gradients are then in the `grad` of the parameters, or in the redirected targets."""
@@ -68,10 +74,11 @@ class Network:
             for buffer, before in zip(self.module.buffers(), buffers, strict=True):
                 buffer.copy_(before)
 
-    def predict(self, *inputs: Array) -> Array:
+    def predict(self, *inputs: Array) -> Any:
         self.module.eval()
         with torch.inference_mode():
-            predictions: Array = self.module(*(torch.from_numpy(array) for array in inputs)).numpy()
+            outputs = self.module(*(torch.from_numpy(array) for array in inputs))
+            predictions = outputs.numpy() if isinstance(outputs, torch.Tensor) else map_tensors(_to_array, outputs)
         self.module.train()
         return predictions
 
@@ -96,6 +103,11 @@ class Network:
 
     def _views(self, vector: Vector) -> list[Vector]:
         return list(self.named(vector).values())
+
+
+def _to_array(tensor: torch.Tensor) -> Array:
+    array: Array = tensor.numpy()
+    return array
 
 
 def _backward() -> Callable[[torch.Tensor], object]:

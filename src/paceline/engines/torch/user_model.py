@@ -2,16 +2,18 @@
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any, cast
 
 import msgspec
 import torch
 
 from paceline.data.batches import Array
-from paceline.engines.torch.layers import Layers
+from paceline.engines.torch.layers import Layers, mean_loss
 from paceline.errors import RunError
 from paceline.train.context import TaskContext
 from paceline.train.user_model import UserModel
 from paceline.workloads.model import AnyModel, Model
+from paceline.workloads.outputs import main_output, map_tensors
 from paceline.workloads.parameters import ParameterShape, Vector, views
 
 TrainableParameters = list[torch.nn.Parameter]
@@ -60,9 +62,25 @@ class ModuleModel(UserModel):
 
     def first_outputs(self, scale: float = 1.0) -> Array:
         with torch.random.fork_rng(devices=[]), torch.inference_mode():
-            module = self._new_module(self._context.job.seed).eval()
-            outputs: Array = module(*(torch.from_numpy(array) for array in self.scaled_inputs(scale))).numpy()
-        return outputs
+            module = self._with_names(self._new_module(self._context.job.seed)).eval()
+            outputs = module(*(torch.from_numpy(array) for array in self.scaled_inputs(scale)))
+            first: Array = main_output(outputs).numpy()
+        return first
+
+    def user_loss(self, module: torch.nn.Module, inputs: list[torch.Tensor], target: torch.Tensor) -> torch.Tensor:
+        """The loss of a batch, which the user's functions compute if there are any."""
+        if self.train_step:
+            return cast(torch.Tensor, self.checked_loss(self.train_step(module, *inputs, target)))
+        outputs = module(*inputs)
+        if not isinstance(self.loss, str):
+            return cast(torch.Tensor, self.checked_loss(self.loss(outputs, target)))
+        return mean_loss(self.loss, main_output(outputs), inputs, target)
+
+    def batch_loss(self, outputs: Any, target: Array) -> float:
+        assert not isinstance(self.loss, str)
+        with torch.no_grad():
+            loss = self.loss(map_tensors(torch.from_numpy, outputs), torch.from_numpy(target))
+        return float(self.checked_loss(loss))
 
     def build(self, tensor_views: list[torch.Tensor]) -> tuple[torch.nn.Module, TrainableParameters]:
         """A new module whose trainable parameters use the memory of these tensors, and these parameters."""
@@ -70,7 +88,11 @@ class ModuleModel(UserModel):
         tensors = _trainable_parameters(module)
         for tensor, view in zip(tensors, tensor_views, strict=True):
             tensor.data = view
-        return module, tensors
+        return self._with_names(module), tensors
+
+    def _with_names(self, module: torch.nn.Module) -> torch.nn.Module:
+        """The module, which takes its inputs in the order of a batch."""
+        return _NamedInputs(module, self.input_names) if self.input_names else module
 
     def _new_module(self, seed: int) -> torch.nn.Module:
         torch.manual_seed(seed)
@@ -78,6 +100,17 @@ class ModuleModel(UserModel):
         if not isinstance(module, torch.nn.Module):
             raise RunError(f"`torch` returned a {type(module).__name__}: it must return an nn.Module")
         return module
+
+
+class _NamedInputs(torch.nn.Module):
+    """Passes its inputs to a module by their names."""
+
+    def __init__(self, module: torch.nn.Module, names: tuple[str, ...]) -> None:
+        super().__init__()
+        self._module, self._names = module, names
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        return self._module(**dict(zip(self._names, inputs, strict=True)))
 
 
 def _trainable_parameters(module: torch.nn.Module) -> TrainableParameters:
