@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ DROPPED_STEPS = 5
 """First steps of a turn, which are not counted."""
 
 
-class SlowForward(nn.Module):
+class SlowForward(nn.Module):  # type: ignore[misc]
     def __init__(self, slow_s: Callable[[], float]) -> None:
         super().__init__()
         self.slow_s = slow_s
@@ -38,7 +39,7 @@ class SlowForward(nn.Module):
         return values
 
 
-class SlowBackward(torch.autograd.Function):
+class SlowBackward(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(context: Any, values: torch.Tensor, slow_s: float) -> torch.Tensor:
         context.slow_s = slow_s
@@ -112,7 +113,7 @@ def _traceml_step(model: nn.Module) -> Callable[[], AbstractContextManager[Any]]
     """What TraceML needs around a step of a plain loop; nothing without TraceML."""
     if os.environ.get("BENCH_TOOL") != "traceml":
         return nullcontext
-    import traceml_ai
+    traceml_ai = import_module("traceml_ai")
 
     traceml_ai.init(mode="auto")
     return lambda: traceml_ai.trace_step(model)
