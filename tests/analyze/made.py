@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from paceline.store.result import Disk, Final, HostResult, Reached, Result, Staleness, Traffic, Verdict, WorkerResult
+from paceline.store.result import Disk, Final, HostResult, Reached, Result, Staleness, Traffic, WorkerResult
+from paceline.store.verdict import Verdict
 from paceline.strategies.registry import strategies
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import paceline
 from ground_truth.cases import BY_NAME, Case
 from paceline.store.paths import RunPaths
-from paceline.store.result import Result, Verdict
+from paceline.store.result import Result
+from paceline.store.verdict import Verdict
 
 ONSET_TOLERANCE_S = 1.5
 """A fault takes effect some tenths of a second after its time, and windows have a length of a second."""

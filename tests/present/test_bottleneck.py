@@ -7,7 +7,7 @@ from paceline.present.bottleneck import (
     second_cause,
     short_bottleneck,
 )
-from paceline.store.result import AccountedTime, Verdict
+from paceline.store.verdict import AccountedTime, Verdict
 
 NETWORK = Verdict(
     cause="network", where="h1, outbound link", share=0.76, evidence=[], remedy=[], confidence="high",

@@ -6,7 +6,8 @@ from rich.console import Console
 
 from analyze.made import made, repeats
 from paceline.analyze.comparison import compare
-from paceline.store.result import Result, Verdict
+from paceline.store.result import Result
+from paceline.store.verdict import Verdict
 from paceline.terminal.compare import comparison_view
 
 

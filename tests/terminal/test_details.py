@@ -3,7 +3,8 @@
 from rich.console import Console
 
 from analyze.made import made
-from paceline.store.result import AccountedTime, Incident, PairLink, Result, Verdict
+from paceline.store.result import Incident, PairLink, Result
+from paceline.store.verdict import AccountedTime, Verdict
 from paceline.terminal.details import details
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import polars as pl
 
-from paceline.store.result import MemoryGrowth
+from paceline.store.verdict import MemoryGrowth
 
 _WARM_UP = 1 / 3
 """Part of the training that is left out: caches and buffers fill up in it."""

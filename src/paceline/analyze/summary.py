@@ -31,17 +31,9 @@ from paceline.store.events import (
     LinksEvent,
 )
 from paceline.store.header import RunHeader, spec_fields
-from paceline.store.result import (
-    Final,
-    HostResult,
-    Incident,
-    PairLink,
-    Reached,
-    Result,
-    Verdict,
-    WorkerResult,
-)
+from paceline.store.result import Final, HostResult, Incident, PairLink, Reached, Result, WorkerResult
 from paceline.store.run import StoredRun
+from paceline.store.verdict import Verdict
 from paceline.workloads.user_workload import is_user_workload
 
 # `examples` of a result counts the examples trained on; the setting of that name limits the examples of the data set.

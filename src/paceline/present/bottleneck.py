@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from paceline.present import labels
 from paceline.present.numbers import MISSING, percent
-from paceline.store.result import Verdict
+from paceline.store.verdict import Verdict
 
 COMMAND_MARK = "; command: "
 """Between the advice of a remedy and its command."""

@@ -5,7 +5,8 @@ from pathlib import Path
 from paceline.present.numbers import duration
 from paceline.present.thresholds import BACKGROUND_LOAD_CORES, SHORT_TRAINING_S
 from paceline.store.paths import RunPaths
-from paceline.store.result import MemoryGrowth, Result
+from paceline.store.result import Result
+from paceline.store.verdict import MemoryGrowth
 
 
 def run_notes(result: Result) -> list[str]:

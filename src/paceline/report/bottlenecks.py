@@ -8,7 +8,8 @@ import msgspec
 from paceline.analyze.repeats import Group, group_names
 from paceline.present.bottleneck import account_text, repeats_summary
 from paceline.present.faults import was_injected
-from paceline.store.result import Result, Verdict
+from paceline.store.result import Result
+from paceline.store.verdict import Verdict
 
 
 class GroupBottleneck(msgspec.Struct, frozen=True, kw_only=True):

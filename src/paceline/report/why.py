@@ -7,7 +7,7 @@ from paceline.page.blocks import Remedy, Share, Why
 from paceline.present import labels
 from paceline.present.bottleneck import advice_and_command, second_cause
 from paceline.report.bottlenecks import GroupBottleneck
-from paceline.store.result import Verdict
+from paceline.store.verdict import Verdict
 
 _MOST_OPEN = 3
 _PROBLEMS = ("Failed runs", "Injected faults", "Incidents")

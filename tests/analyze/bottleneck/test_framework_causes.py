@@ -10,7 +10,7 @@ from paceline.data.dataset import PreparedData
 from paceline.engines.registry import engines
 from paceline.spec.load import experiment
 from paceline.store.header import ResumePoint
-from paceline.store.result import Verdict
+from paceline.store.verdict import Verdict
 
 pytestmark = pytest.mark.skipif(not engines()["spark"].installed, reason="pyspark is not installed")
 

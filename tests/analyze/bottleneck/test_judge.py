@@ -20,7 +20,7 @@ from paceline.present.bottleneck import account_text, bottleneck_summary
 from paceline.present.numbers import percent
 from paceline.spec.load import experiment
 from paceline.store.header import ResumePoint
-from paceline.store.result import Verdict
+from paceline.store.verdict import Verdict
 
 
 def configuration(**fields: Any) -> Configuration:

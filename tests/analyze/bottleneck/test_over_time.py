@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from paceline.analyze.bottleneck.episodes import describe_episodes, moves_between_workers
 from paceline.analyze.bottleneck.judge import NOT_CLEAR
 from paceline.analyze.bottleneck.over_time import JudgedWindow, change_point, merge_windows
-from paceline.store.result import Episode, Verdict
+from paceline.store.verdict import Episode, Verdict
 
 
 def verdict(cause: str, where: str = "w0 on h1", share: float = 0.6) -> Verdict:

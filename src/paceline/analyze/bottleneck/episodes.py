@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from paceline.store.result import Episode, Verdict
+from paceline.store.verdict import Episode, Verdict
 
 STRAGGLER = "straggler"
 IN_TURN = "in turn"

@@ -8,7 +8,7 @@ from paceline.analyze.bottleneck.suspect import UNKNOWN, Suspect
 from paceline.analyze.bottleneck.suspects import suspects
 from paceline.present.numbers import percent
 from paceline.present.thresholds import SHORT_TRAINING_S
-from paceline.store.result import RUN_TIME, WORKERS_TIME, AccountedTime, Verdict
+from paceline.store.verdict import RUN_TIME, WORKERS_TIME, AccountedTime, Verdict
 
 NOT_CLEAR = "not clear"
 MIN_SHARE = 0.25

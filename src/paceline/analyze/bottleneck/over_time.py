@@ -26,8 +26,8 @@ from paceline.analyze.machines import machines_of
 from paceline.analyze.run_hosts import hosts_between
 from paceline.analyze.run_window import RunWindow
 from paceline.analyze.workers import StepSums, worker_results
-from paceline.store.result import AccountedTime, Episode, Verdict
 from paceline.store.run import StoredRun
+from paceline.store.verdict import AccountedTime, Episode, Verdict
 
 SHORTEST_WINDOW_S = 1.0
 """Shorter windows hold too few samples of the hosts, of which there are ten per second."""
