@@ -10,6 +10,7 @@ from bench.launch import causes, observation
 from bench.measure import measure, paceline_case, print_table, ratio
 from bench.overhead import overhead
 from bench.peers.launch import updates_per_s
+from bench.predict import predict
 from bench.record_cost import record
 from bench.remote import files, many_hosts, ssh
 from bench.scale import scale
@@ -114,14 +115,19 @@ _PARTS: dict[str, Callable[[int], None]] = {
     "fake-agents": fake_agents,
     "observation": observation,
     "causes": causes,
+    "predict": predict,
 }
+_DEFAULT_PARTS = [name for name in _PARTS if name != "predict"]
+"""All but those that take longer than all others together."""
 _DEFAULT_ROUNDS = {"scale": 1, "hosts": 1, "fake-agents": 1, "causes": 1}
 """Of parts that take long and whose values differ by more than their spread; 3 for all others."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*_PARTS, []], default=list(_PARTS), help="default: all")
+    parser.add_argument(
+        "parts", nargs="*", choices=[*_PARTS, []], default=_DEFAULT_PARTS, help=f"default: {' '.join(_DEFAULT_PARTS)}"
+    )
     parser.add_argument("--rounds", type=int, help="how often each case is measured (default: 3; scale: 1)")
     parser.add_argument("--page", type=Path, help="also write the values of scale to this Markdown file")
     options = parser.parse_args()

@@ -35,24 +35,27 @@ ALLOWED = {
     "store": "engines errors hosts messages plan recording spec strategies train",
     "present": "store",
     "analyze": "errors plan present recording spec store strategies workloads",
+    "prediction": "analyze entry_points errors plan spec store strategies",
     "recipes": "analyze errors present spec store",
     "pictures": "analyze errors present recipes store",
     "preload": "engines errors hosts spec",
     "control": "analyze data engines errors files hosts messages plan preload recording spec store train units versions"
     " workloads",
     "metrics": "control errors messages plan store",
-    "terminal": "analyze control errors plan present recipes spec store units",
+    "terminal": "analyze control errors plan prediction present recipes spec store units",
     "page": "errors present",
     "report": "analyze errors page present recording spec store",
     "exports": "analyze errors present store units",
     "available": "data engines errors hosts plan spec strategies workloads",
     "pipeline": "analyze available control data engines errors hosts plan preload spec store strategies versions"
     " workloads",
+    "forecast": "available errors plan prediction spec store strategies",
+    "advice": "analyze errors forecast plan prediction spec store",
     "api": "analyze control errors exports pictures pipeline plan present recipes report spec store terminal user_files"
     " workloads",
-    "cli": "analyze control data engines errors exports hosts metrics pictures pipeline plan preload recipes report"
-    " spec store strategies terminal units workloads",
-    "__init__": "api data errors workloads",
+    "cli": "advice analyze control data engines errors exports forecast hosts metrics pictures pipeline plan prediction"
+    " preload recipes report spec store strategies terminal units workloads",
+    "__init__": "api data errors forecast workloads",
     "__main__": "cli",
 }
 """Folder or module at the top of the package -> what it may import. A new import between two folders is a decision:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from paceline.api.run import launch, run
     from paceline.data.batches import Share
     from paceline.errors import PacelineError, RunFailed, UsageError
+    from paceline.forecast import predict
     from paceline.workloads.functions import TensorFunction
     from paceline.workloads.model import Model
     from paceline.workloads.workload import Workload
@@ -33,6 +34,7 @@ __all__ = [
     "export",
     "launch",
     "load",
+    "predict",
     "reproduce",
     "run",
     "write_report",
@@ -55,6 +57,7 @@ _MODULES = {
     "export": "paceline.api.read",
     "launch": "paceline.api.run",
     "load": "paceline.api.read",
+    "predict": "paceline.forecast",
     "reproduce": "paceline.api.reproduce",
     "run": "paceline.api.run",
     "write_report": "paceline.api.read",

@@ -8,7 +8,8 @@ PacelineError
 │   ├── DataError     a data set is missing, or a file has the wrong content
 │   ├── StoreError    a run or its directory cannot be read or written
 │   ├── MetricsError  live metrics cannot be served at the requested address
-│   └── PageError     the page cannot be drawn, or cannot be served at the requested address
+│   ├── PageError     the page cannot be drawn, or cannot be served at the requested address
+│   └── PredictError  the stored runs do not allow the requested prediction
 └── RunError          a run started and failed (exit code 1)
     ├── PeersGone     a task has lost its peers; it can continue only if it is given new ones
     ├── RunFailed     a run that Python code asked for failed or diverged
@@ -100,6 +101,10 @@ class MetricsError(UsageError):
 
 
 class PageError(UsageError):
+    pass
+
+
+class PredictError(UsageError):
     pass
 
 

@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from paceline.cli import (
+    advise,
     compare,
     completion,
     doctor,
@@ -21,6 +22,7 @@ from paceline.cli import (
     hosts,
     launch,
     ls,
+    predict,
     report,
     reproduce,
     resume,
@@ -49,6 +51,8 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "rm": rm.rm,
     "show": show.show,
     "compare": compare.compare,
+    "predict": predict.predict,
+    "advise": advise.advise,
     "reproduce": reproduce.reproduce,
     "report": report.report,
     "export": export.export,

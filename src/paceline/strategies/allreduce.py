@@ -16,4 +16,5 @@ DESCRIPTOR = Strategy(
     sends_every_parameter=True,
     options={"compress": None},
     asynchronous_counterpart="ps-async",
+    protocol="paceline.prediction.protocols:ring",
 )

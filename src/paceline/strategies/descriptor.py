@@ -73,6 +73,9 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True):
     """The strategy to suggest if every worker should have the same share in each update."""
     multi_worker_counterpart: str | None = None
     """The strategy to suggest if one worker is not enough."""
+    protocol: str | None = None
+    """`module:function` that simulates its exchange of gradients, for `paceline predict` (see prediction/protocols.py);
+    None if it cannot be predicted."""
 
     @property
     def has_rounds(self) -> bool:

@@ -14,4 +14,5 @@ DESCRIPTOR = Strategy(
     phases=("data", "pull", "compute", "push"),
     options={"compress": None},
     synchronous_counterpart="ps-sync",
+    protocol="paceline.prediction.protocols:parameter_server",
 )

@@ -16,4 +16,5 @@ DESCRIPTOR = Strategy(
     options={"compress": None},
     can_leave_out_slow_workers=True,
     asynchronous_counterpart="ps-async",
+    protocol="paceline.prediction.protocols:parameter_server",
 )

@@ -14,4 +14,5 @@ DESCRIPTOR = Strategy(
     single_worker=True,
     phases=("data", "compute"),
     multi_worker_counterpart="ps-sync",
+    protocol="paceline.prediction.protocols:no_exchange",
 )

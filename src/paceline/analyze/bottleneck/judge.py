@@ -40,6 +40,16 @@ def judge(facts: Facts, configuration: Configuration) -> Verdict:
     )
 
 
+def name_bottleneck(facts: Facts) -> AccountedTime:
+    """The bottleneck without evidence and remedies, as `judge` names it."""
+    if not facts.steps or not facts.phases.total:
+        return AccountedTime(cause=NOT_CLEAR, where="", share=0.0)
+    first, *others = suspects(facts)
+    if _why_not_clear(facts, first, others[0] if others else None):
+        return AccountedTime(cause=NOT_CLEAR, where="", share=0.0)
+    return AccountedTime(cause=first.cause, where=first.where, share=round(first.share, 4))
+
+
 def _why_not_clear(facts: Facts, first: Suspect, second: Suspect | None) -> str:
     """The sentence that says why no bottleneck can be named; empty if the first suspect is the bottleneck."""
     if facts.coverage < 0.5:

@@ -1,0 +1,202 @@
+"""Predicts the throughput and the bottleneck of configurations from observed runs."""
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from statistics import fmean, median
+
+import msgspec
+import numpy as np
+
+from paceline.analyze.bottleneck.judge import name_bottleneck
+from paceline.errors import PredictError
+from paceline.prediction.calibrate import Calibration, calibrate
+from paceline.prediction.cluster import Setup
+from paceline.prediction.costs import Costs
+from paceline.prediction.observe import Observed
+from paceline.prediction.residuals import Residuals, features
+from paceline.prediction.simulate import simulate
+from paceline.prediction.threads import fair_threads
+from paceline.prediction.timing import Timing, fit_timing
+from paceline.store.result import AccountedTime
+
+_SEEDS, _DRAWS = 2, 3
+"""Simulations with the estimated costs, and with costs drawn from what is as plausible."""
+_DRAW_STEPS = 60
+_MOST_RESIDUALS = 30
+"""Runs whose own prediction is compared with what was measured: the newest ones."""
+_QUANTILE = 1.2816
+"""80 % of a normal distribution are within this many standard deviations."""
+_PARALLEL = 0.6
+"""How much of a further thread's time speeds up a step."""
+_DISTURBED_SPREAD = 0.2
+"""How much less the rate of a run says for each core of background load, on the log scale."""
+_LOWEST = 1e-9
+
+
+class Interval(msgspec.Struct, frozen=True, kw_only=True):
+    """A predicted value with its 80 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+    def scaled(self, factor: float) -> "Interval":
+        return Interval(value=self.value * factor, low=self.low * factor, high=self.high * factor)
+
+
+class Prediction(msgspec.Struct, frozen=True, kw_only=True):
+    """What is predicted for one configuration."""
+
+    updates_per_s: Interval
+    examples_per_s: Interval
+    bottleneck: AccountedTime
+    rests_on: tuple[str, ...]
+    """The runs of the same workload and engine that it is made from."""
+    not_measured: tuple[str, ...]
+    """What no run says much about, so that the interval is wider."""
+    log_spread: float
+    """Standard deviation of the logarithm of the rates."""
+
+
+class Predictor:
+    """Predictions for one workload on one engine from observed runs."""
+
+    def __init__(self, workload: str, engine: str, transport: str | None, runs: Sequence[Observed]) -> None:
+        """`runs` may be of any workload and engine; PredictError if none is of this workload on this engine."""
+        self.workload, self.engine = workload, engine
+        self._runs = [run for run in runs if run.engine == engine and run.transport == transport]
+        self._own = [run for run in self._runs if run.workload == workload]
+        if not self._own:
+            raise PredictError(
+                f"none of the {len(runs)} runs trained {workload} with {engine} (transport {transport}): make one "
+                f"first, e.g. paceline run {workload.partition(':')[0]} --engine {engine} --stop seconds=4"
+            )
+
+    def predict(self, setup: Setup, cost_spread: float | None = None) -> Prediction:
+        """The prediction for a configuration.
+
+        `cost_spread` is what `cost_spread` returns for a similar configuration; the prediction then takes a fifth of
+        the time.
+        """
+        costs = self.costs(setup)
+        simulated = [simulate(setup, costs, seed) for seed in range(_SEEDS if cost_spread is None else 1)]
+        residual, residual_spread = self.residuals.at(features(setup))
+        spread = math.hypot(residual_spread, self.cost_spread(setup) if cost_spread is None else cost_spread)
+        center = math.exp(fmean(_log(one.updates_per_s) for one in simulated) + residual)
+        reach = math.exp(_QUANTILE * spread)
+        updates = Interval(value=center, low=center / reach, high=center * reach)
+        per_update = fmean(one.examples_per_s / max(one.updates_per_s, _LOWEST) for one in simulated)
+        return Prediction(
+            updates_per_s=updates,
+            examples_per_s=updates.scaled(per_update),
+            bottleneck=name_bottleneck(simulated[0].facts),
+            rests_on=tuple(run.run for run in self._own),
+            not_measured=self._not_measured(setup),
+            log_spread=spread,
+        )
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        return calibrate(self.workload, self._runs, self._base)
+
+    @cached_property
+    def residuals(self) -> Residuals:
+        """How far the predictions of the measured runs were off, on the log scale."""
+        runs = self._own[-_MOST_RESIDUALS:]
+        return Residuals(
+            [features(run.setup) for run in runs],
+            [self.error(run) for run in runs],
+            [_DISTURBED_SPREAD * run.background_cores for run in runs],
+        )
+
+    def error(self, run: Observed) -> float:
+        """log(measured / simulated) of a run, under the background load that it had."""
+        return _log(run.updates_per_s) - _log(simulate(run.setup, self.costs(run.setup, run), seed=0).updates_per_s)
+
+    def costs(self, setup: Setup, run: Observed | None = None) -> Costs:
+        """The costs of a configuration; the threads are those of `run`, if it is given."""
+        timing = self._timing_of(setup.strategy.has_servers)
+        return msgspec.structs.replace(self._costs(setup, run), hop_s=timing.hop_s, overlap=timing.overlap)
+
+    def _costs(self, setup: Setup, run: Observed | None = None) -> Costs:
+        gradient, parameters = self._bytes(setup)
+        threads = self._threads(setup) if run is None else run.threads
+        return msgspec.structs.replace(
+            self.calibration.costs,
+            sent_bytes=gradient,
+            received_bytes=parameters,
+            threads=1 + _PARALLEL * (threads - 1),
+        )
+
+    @cached_property
+    def _timings(self) -> dict[bool, Timing]:
+        return {}
+
+    def _timing_of(self, with_servers: bool) -> Timing:
+        if with_servers not in self._timings:
+            runs = [run for run in self._own if run.setup.strategy.has_servers == with_servers]
+            self._timings[with_servers] = fit_timing([(run, self._costs(run.setup, run)) for run in runs])
+        return self._timings[with_servers]
+
+    @cached_property
+    def _base(self) -> Costs:
+        """What is known without fitting: the noise of steps."""
+        noises = [run.step_noise for run in self._own if run.step_noise is not None and not run.limited]
+        noise = min(0.3, median(noises)) if noises else 0.1
+        return Costs(step_s=0, example_s=0, sent_bytes=0, received_bytes=0, step_noise=noise)
+
+    def _bytes(self, setup: Setup) -> tuple[float, float]:
+        """Bytes of the gradients and of the parameters in an exchange, which may depend on the batch."""
+        points = [
+            (run.setup.batch, run.sent_bytes, run.received_bytes)
+            if run.setup.strategy.has_servers
+            else (run.setup.batch, run.ring_bytes, run.ring_bytes)
+            for run in self._own
+            if run.sent_bytes
+        ]
+        if not points:
+            return 0.0, 0.0
+        batches, sent, received = (np.array(column, float) for column in zip(*points, strict=True))
+        return _at_batch(batches, sent, setup.batch), _at_batch(batches, received, setup.batch)
+
+    def _threads(self, setup: Setup) -> int:
+        """Compute threads that a worker would get: 1 if a measured worker that could have had more chose 1."""
+        fair = fair_threads(setup)
+        chosen = [run.threads for run in self._own if fair_threads(run.setup) > 1]
+        return fair if fair == 1 or not chosen else min(fair, round(median(chosen)))
+
+    def cost_spread(self, setup: Setup) -> float:
+        """Spread of the logarithm of the rate due to what is not known about the costs, and due to chance."""
+        costs, rng, logs = self.costs(setup), np.random.default_rng(0), []
+        for seed in range(_DRAWS):
+            drawn = {
+                name: getattr(costs, name) for name in ("sent_bytes", "received_bytes", "threads", "hop_s", "overlap")
+            }
+            plausible = msgspec.structs.replace(self.calibration.draw(rng), **drawn)
+            logs.append(_log(simulate(setup, plausible, seed, steps=_DRAW_STEPS).updates_per_s))
+        return float(np.std(logs, ddof=1))
+
+    def _not_measured(self, setup: Setup) -> tuple[str, ...]:
+        """What the prediction needs and no run says much about."""
+        own, batches = {run.setup.strategy.name for run in self._own}, {run.setup.batch for run in self._own}
+        found = [] if setup.strategy.name in own else [f"{setup.strategy.name} with {self.workload}"]
+        if setup.workers > 1 and setup.strategy.has_servers not in {
+            run.setup.strategy.has_servers for run in self._runs
+        }:
+            found.append(f"messages {'with' if setup.strategy.has_servers else 'without'} parameter servers")
+        if len(batches) == 1 and setup.batch not in batches:
+            found.append("the cost per example, because all runs have the same batch")
+        return tuple(found)
+
+
+def _log(rate: float) -> float:
+    return math.log(max(rate, _LOWEST))
+
+
+def _at_batch(batches: "np.ndarray", values: "np.ndarray", batch: int) -> float:
+    """Bytes at a batch: the mean if they do not depend on the batch, else a line through the measured ones."""
+    if np.ptp(values) <= 0.02 * values.max() or np.ptp(batches) == 0:
+        return float(values.mean())
+    slope, start = np.polyfit(batches, values, 1)
+    return max(0.0, float(start + slope * batch))

@@ -1,0 +1,204 @@
+"""How the tasks of each kind of strategy exchange gradients, as processes of a simulation.
+
+The descriptor of a strategy names one of these functions in `protocol`. A strategy of another package brings its own: a
+function that starts the processes of all tasks of a cluster, and appends a `StepTimes` to its `steps` after each step.
+"""
+
+import math
+from typing import NamedTuple
+
+from paceline.prediction.cluster import Cluster, StepTimes, Task
+from paceline.prediction.simulator.simulation import Acquire, Await, Gate, Process
+
+_FORWARD = 1 / 3
+"""Part of the computation before the first gradient is complete."""
+
+
+def no_exchange(cluster: Cluster) -> None:
+    """Every worker computes by itself."""
+
+    def work(worker: Task) -> Process:
+        while True:
+            start = cluster.simulation.now
+            yield cluster.compute_step(worker)
+            end = cluster.simulation.now
+            cluster.steps.append(StepTimes(worker.name, start, end, end, end, end))
+            cluster.updates.append(end)
+
+    for worker in cluster.workers:
+        cluster.simulation.spawn(work(worker))
+
+
+def parameter_server(cluster: Cluster) -> None:
+    """Workers send their gradients to every server, which replies with new parameters: at once, or when it has the
+    gradients of all workers that a synchronous update needs."""
+    servers = _Servers(cluster)
+
+    def work(worker: Task) -> Process:
+        simulation, buckets = cluster.simulation, servers.buckets
+        while True:
+            start = simulation.now
+            sent, received = Gate(len(cluster.servers) * buckets), Gate(len(cluster.servers) * buckets)
+            times = [0.0]
+            if buckets == 1:
+                yield cluster.compute_step(worker)
+                servers.push(_Push(worker, 0, sent, received, times))
+            else:
+                yield cluster.compute_step(worker, _FORWARD)
+                for bucket in range(buckets):
+                    yield cluster.compute_step(worker, (1 - _FORWARD) / buckets)
+                    servers.push(_Push(worker, bucket, sent, received, times))
+            computed = simulation.now
+            yield Await(sent)
+            pushed = simulation.now
+            yield Await(received)
+            end = simulation.now
+            cluster.steps.append(
+                StepTimes(worker.name, start, computed, pushed, min(end, pushed + max(times[0], 0.0)), end)
+            )
+
+    for worker in cluster.workers:
+        cluster.simulation.spawn(work(worker))
+
+
+class _Push(NamedTuple):
+    """A part of a worker's gradients on its way to the servers."""
+
+    worker: Task
+    bucket: int
+    sent: Gate
+    """Signalled by each server's part when the worker has sent it, and when the reply has arrived."""
+    received: Gate
+    waited: list[float]
+    """The longest time for which a server delayed its reply for other workers."""
+
+
+class _Shard:
+    """What a server has received for the next update of one bucket."""
+
+    def __init__(self) -> None:
+        self.updates = 0
+        self.held: list[tuple[_Push, float]] = []
+        """Gradients with their time of arrival."""
+        self.versions: dict[Task, int] = {}
+        """The update that each worker has received last."""
+
+
+class _Servers:
+    """The servers' side of `parameter_server`."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, setup, costs = cluster, cluster.setup, cluster.costs
+        count = len(cluster.servers)
+        self.buckets = max(1, math.ceil(costs.sent_bytes / count / costs.bucket_bytes))
+        self._shares = setup.shares or (1 / count,) * count
+        self._synchronous = setup.strategy.synchronous
+        sync_s = (costs.worker_sync_s, costs.server_sync_s) if self._synchronous else (0.0, 0.0)
+        # Each exchange has a message in both directions. A worker has these costs once in a step, a server per worker.
+        self._worker_s = (costs.worker_message_s + sync_s[0] / count) / 2
+        self._server_s = (costs.server_message_s + sync_s[1]) / 2
+        self._needed = setup.strategy.gradients_per_update(len(cluster.workers), setup.backup)
+        self._shards = [[_Shard() for _ in range(self.buckets)] for _ in cluster.servers]
+
+    def push(self, push: _Push) -> None:
+        """Send a part of the gradients to every server, and receive the replies."""
+        for number in range(len(self._cluster.servers)):
+            self._cluster.simulation.spawn(self._push(push, number))
+
+    def _size(self, number: int, total: float) -> float:
+        return total * self._shares[number] / self.buckets
+
+    def _push(self, push: _Push, number: int) -> Process:
+        cluster, server = self._cluster, self._cluster.servers[number]
+        size = self._size(number, cluster.costs.sent_bytes)
+        yield from cluster.handle(push.worker, push.worker.network, self._worker_s + cluster.costs.worker_byte_s * size)
+        cluster.simulation.signal(push.sent)
+        yield from cluster.transfer(push.worker, server, size)
+        yield from self._serve(server, self._server_s + cluster.costs.server_byte_s * size)
+        shard = self._shards[number][push.bucket]
+        if self._synchronous and shard.versions.get(push.worker, 0) < shard.updates:
+            # Its update was made without it, so its gradient is dropped.
+            self._reply_now(push, number)
+            return
+        shard.held.append((push, cluster.simulation.now))
+        if len(shard.held) >= self._needed:
+            self._update(shard, number)
+
+    def _update(self, shard: _Shard, number: int) -> None:
+        """Make an update, and reply to all workers whose gradients are in it."""
+        now = self._cluster.simulation.now
+        held, shard.held = shard.held, []
+        shard.updates += 1
+        if number == 0 and held[0][0].bucket == 0:
+            self._cluster.updates.append(now)
+        for push, arrived in held:
+            push.waited[0] = max(push.waited[0], now - arrived)
+            self._reply_now(push, number)
+
+    def _reply_now(self, push: _Push, number: int) -> None:
+        shard = self._shards[number][push.bucket]
+        shard.versions[push.worker] = shard.updates
+        self._cluster.simulation.spawn(self._reply(push, number))
+
+    def _reply(self, push: _Push, number: int) -> Process:
+        cluster, server = self._cluster, self._cluster.servers[number]
+        size = self._size(number, cluster.costs.received_bytes)
+        yield from self._serve(server, self._server_s + cluster.costs.server_byte_s * size)
+        yield from cluster.transfer(server, push.worker, size)
+        yield from cluster.handle(push.worker, push.worker.network, self._worker_s + cluster.costs.worker_byte_s * size)
+        cluster.simulation.signal(push.received)
+
+    def _serve(self, server: Task, cpu_s: float) -> Process:
+        cluster = self._cluster
+        yield Acquire(server.main)
+        start = cluster.simulation.now
+        yield from cluster.handle(server, server.network, cpu_s)
+        cluster.serving_s[server.name] = cluster.serving_s.get(server.name, 0.0) + cluster.simulation.now - start
+        cluster.simulation.release(server.main)
+
+
+def ring(cluster: Cluster) -> None:
+    """Workers average their gradients in a ring, in two halves at the same time: each half goes around in parts of
+    1/n, first to be added and then to be distributed."""
+    count = len(cluster.workers)
+    halves = 2
+    arrivals: dict[tuple[int, int, int, int], Gate] = {}
+    size = cluster.costs.sent_bytes / (halves * count)
+
+    def half(worker: Task, index: int, step: int, which: int, done: Gate) -> Process:
+        costs, simulation = cluster.costs, cluster.simulation
+        neighbour = (index - 1) % count
+        cpu_s = (costs.round_s + costs.ring_byte_s * size) / 2
+        for turn in range(2 * (count - 1)):
+            yield from cluster.handle(worker, worker.network, cpu_s)
+            simulation.spawn(carry(worker, cluster.workers[neighbour], (step, turn, which, neighbour)))
+            yield Await(arrivals.setdefault((step, turn, which, index), Gate()))
+            del arrivals[step, turn, which, index]
+            yield from cluster.handle(worker, worker.network, cpu_s)
+        simulation.signal(done)
+
+    def carry(sender: Task, receiver: Task, key: tuple[int, int, int, int]) -> Process:
+        yield from cluster.transfer(sender, receiver, size)
+        cluster.simulation.signal(arrivals.setdefault(key, Gate()))
+
+    def work(worker: Task, index: int) -> Process:
+        step, simulation = 0, cluster.simulation
+        while True:
+            start = simulation.now
+            yield cluster.compute_step(worker)
+            if count > 1:
+                yield cluster.compute(worker, cluster.costs.ring_step_s)
+            computed = simulation.now
+            if count > 1:
+                done = Gate(halves)
+                for which in range(halves):
+                    simulation.spawn(half(worker, index, step, which, done))
+                yield Await(done)
+            end = simulation.now
+            cluster.steps.append(StepTimes(worker.name, start, computed, end, end, end))
+            if index == 0:
+                cluster.updates.append(end)
+            step += 1
+
+    for index, worker in enumerate(cluster.workers):
+        cluster.simulation.spawn(work(worker, index))
