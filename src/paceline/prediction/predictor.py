@@ -18,7 +18,7 @@ from paceline.prediction.residuals import Residuals, features
 from paceline.prediction.simulate import simulate
 from paceline.prediction.threads import fair_threads
 from paceline.prediction.timing import Timing, fit_timing
-from paceline.store.result import AccountedTime
+from paceline.store.verdict import AccountedTime
 
 _SEEDS, _DRAWS = 2, 3
 """Simulations with the estimated costs, and with costs drawn from what is as plausible."""

@@ -9,7 +9,8 @@ from paceline.errors import PredictError
 from paceline.prediction.predictor import Interval
 from paceline.prediction.target import TargetPrediction
 from paceline.spec.stop import StopRule
-from paceline.store.result import AccountedTime, Result
+from paceline.store.result import Result
+from paceline.store.verdict import AccountedTime
 
 RUN_S = 6
 """Seconds of training of a run that compares candidates."""
