@@ -9,6 +9,7 @@ from bench.fake_agents import fake_agents
 from bench.launch import causes, observation
 from bench.measure import measure, paceline_case, print_table, ratio
 from bench.overhead import overhead
+from bench.page import page
 from bench.peers.launch import updates_per_s
 from bench.predict import predict
 from bench.record_cost import record
@@ -102,6 +103,7 @@ def optimizers(rounds: int) -> None:
 _PARTS: dict[str, Callable[[int], None]] = {
     "paces": paces,
     "optimizers": optimizers,
+    "page": page,
     "peer": peer,
     "overhead": overhead,
     "record": record,

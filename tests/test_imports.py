@@ -46,6 +46,7 @@ ALLOWED = {
     "page": "errors present",
     "report": "analyze errors page present recording spec store",
     "exports": "analyze errors present store units",
+    "ui": "analyze control errors messages page plan present recording report spec store versions",
     "available": "data engines errors hosts plan spec strategies workloads",
     "pipeline": "analyze available control data engines errors hosts plan preload spec store strategies versions"
     " workloads",
@@ -54,7 +55,7 @@ ALLOWED = {
     "api": "analyze control errors exports pictures pipeline plan present recipes report spec store terminal user_files"
     " workloads",
     "cli": "advice analyze control data engines errors exports forecast hosts metrics pictures pipeline plan prediction"
-    " preload recipes report spec store strategies terminal units workloads",
+    " preload recipes report spec store strategies terminal ui units workloads",
     "__init__": "api data errors forecast workloads",
     "__main__": "cli",
 }

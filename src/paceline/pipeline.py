@@ -366,6 +366,7 @@ def header_of(run_plan: RunPlan, data: PreparedData, start: ResumePoint, *, cloc
         operations_per_example=_operations_per_example(run_plan),
         lr=run_plan.optimizer.lr if run_plan.trains and not run_plan.is_script else None,
         optimizer=describe(run_plan.optimizer) if run_plan.trains and not run_plan.is_script else None,
+        update_limit=run_plan.update_limit,
         data=data.source,
         resumed=start if start.run else None,
         started_at=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -70,7 +70,7 @@ def store_run(
             writer.add(TaskRecords(place.task, data_))
     ended_s = START_S + steps * length
     for number, host in enumerate(hosts):
-        writer.add(HostSamples(host, _samples(ended_s, sample_hz, number) if steps else []))
+        writer.add(HostSamples(host, make_samples(ended_s, sample_hz, number) if steps else []))
     if incident:
         writer.event("incident", t_s=START_S + 0.5, what=incident, task="w0", host="h1")
     for event in events:
@@ -110,7 +110,7 @@ def leave_killed_run(runs: Path, *, steps: int, chunk: int = 2_000, **fields: An
         for place, records in zip(plan.workers, data, strict=True):
             writer.add(TaskRecords(place.task, records))
     for number, host in enumerate(hosts):
-        samples = _samples(START_S + steps * length, 10.0, number)
+        samples = make_samples(START_S + steps * length, 10.0, number)
         for first in range(0, len(samples), 10):
             writer.add(HostSamples(host, samples[first : first + 10]))
     writer.release()  # Without `close`, which would make the tables.
@@ -133,10 +133,10 @@ def _outcome(steps: int, updates: int, ended_s: float) -> dict[str, Any]:
 
 def _records(steps: int, length: float, *, chief: bool, workers: int, chunk: int = 500_000) -> Iterator[bytes]:
     for first in range(0, steps, chunk):
-        yield _chunk(np.arange(first, min(first + chunk, steps)), length, chief=chief, workers=workers)
+        yield make_records(np.arange(first, min(first + chunk, steps)), length, chief=chief, workers=workers)
 
 
-def _chunk(numbers: "np.ndarray[Any, Any]", length: float, *, chief: bool, workers: int) -> bytes:
+def make_records(numbers: "np.ndarray[Any, Any]", length: float, *, chief: bool, workers: int) -> bytes:
     records = np.zeros(len(numbers), RECORD_DTYPE)
     begun = ((START_S + numbers * length) * 1e9).astype(np.uint64)
     offset = 0
@@ -161,7 +161,7 @@ def _chunk(numbers: "np.ndarray[Any, Any]", length: float, *, chief: bool, worke
     return records.tobytes()
 
 
-def _samples(end_s: float, hz: float, number: int) -> list[HostSample]:
+def make_samples(end_s: float, hz: float, number: int) -> list[HostSample]:
     return [
         HostSample(
             t_ns=int(i / hz * 1e9),

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paceline.cli.options import LAUNCH_FLAGS, TEXT, AsJson, DryRun, MetricsPort, given_fields, spec_flags
-from paceline.cli.run import EXIT, make_runs, show_plan, show_results
+from paceline.cli.options import LAUNCH_FLAGS, TEXT, AsJson, DryRun, MetricsPort, Ui, given_fields, spec_flags
+from paceline.cli.run import make_and_show_runs, show_plan, watched
 
 if TYPE_CHECKING:
     from paceline.spec.experiment import Experiment
@@ -35,6 +35,7 @@ def launch(
     ] = None,
     echo: Annotated[bool, typer.Option("--echo", help="Also show what the first rank prints.")] = False,
     metrics_port: MetricsPort = None,
+    ui: Ui = False,
     dry_run: DryRun = False,
     json: AsJson = False,
     **flags: Any,
@@ -53,10 +54,8 @@ def launch(
         from paceline.terminal.echo import echo_first_rank
 
         views.append(echo_first_rank(messages(), experiment.runs))
-    results = make_runs(experiment, json=json, metrics_port=metrics_port, more_views=views)
-    if not json:
-        show_results(results)
-    return max(EXIT[result.status] for result in results)
+    with watched(experiment.runs, ui=ui):
+        return make_and_show_runs(experiment, json=json, metrics_port=metrics_port, more_views=views)
 
 
 def _read_experiment(command: list[str], flags: dict[str, Any], params: list[str], *, is_module: bool) -> "Experiment":

@@ -29,6 +29,7 @@ from paceline.cli import (
     rm,
     run,
     show,
+    ui,
     workloads,
 )
 from paceline.cli.streams import discard, error_stream, flush_streams, prepare_streams
@@ -56,6 +57,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "reproduce": reproduce.reproduce,
     "report": report.report,
     "export": export.export,
+    "ui": ui.ui,
     "workloads": workloads.workloads,
     "doctor": doctor.doctor,
 }

@@ -22,6 +22,7 @@ MetricsPort = Annotated[
         metavar=NUMBER, help="Serve live metrics for Prometheus on 127.0.0.1 at this port; 0 is any free port."
     ),
 ]
+Ui = Annotated[bool, typer.Option("--ui", help="Serve the live page of the runs on 127.0.0.1, and print its address.")]
 
 FLAGS = tuple(name for name, option in OPTIONS.items() if option.cli == "flag")
 LAUNCH_FLAGS = tuple(name for name, option in OPTIONS.items() if option.launch)

@@ -1,7 +1,7 @@
 """paceline run: train, measure, and show the result."""
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paceline.cli import completion
-from paceline.cli.options import FLAGS, SET_ONLY, TEXT, AsJson, DryRun, MetricsPort, given_fields, spec_flags
+from paceline.cli.options import FLAGS, SET_ONLY, TEXT, AsJson, DryRun, MetricsPort, Ui, given_fields, spec_flags
 
 if TYPE_CHECKING:
     from paceline.pipeline import RunView
@@ -40,6 +40,7 @@ def run(
         ),
     ] = None,
     metrics_port: MetricsPort = None,
+    ui: Ui = False,
     dry_run: DryRun = False,
     json: AsJson = False,
     **flags: Any,
@@ -54,11 +55,9 @@ def run(
     experiment = _read_experiment(workload, flags, set_ or [])
     if dry_run:
         return show_plan(experiment)
-    with prepared(expand(experiment)):  # The framework is imported while this process imports the pipeline.
-        results = make_runs(experiment, json=json, metrics_port=metrics_port)
-    if not json:
-        show_results(results)
-    return max(EXIT[result.status] for result in results)
+    # The framework is imported while this process imports the pipeline.
+    with watched(experiment.runs, ui=ui), prepared(expand(experiment)):
+        return make_and_show_runs(experiment, json=json, metrics_port=metrics_port)
 
 
 def _read_experiment(workload: str, flags: dict[str, Any], assignments: list[str]) -> "Experiment":
@@ -76,6 +75,34 @@ def show_plan(experiment: "Experiment") -> int:
 
     output().print(plan_table(pipeline.plan(experiment)))
     return 0
+
+
+@contextmanager
+def watched(runs: str, *, ui: bool) -> Iterator[None]:
+    """Serve the page while the context is open. On a terminal it stays until Ctrl-C."""
+    if not ui:
+        yield
+        return
+    import threading
+
+    from paceline.cli.console import messages, print_message
+    from paceline.ui.beside import page_beside
+
+    with page_beside(runs) as address:
+        print_message(f"page: {address}")
+        yield
+        if messages().is_terminal:
+            print_message("the page is still there: press Ctrl-C to end")
+            with suppress(KeyboardInterrupt):
+                threading.Event().wait()
+
+
+def make_and_show_runs(experiment: "Experiment", **options: Any) -> int:
+    """Make the runs and show their results, unless they are printed as JSON; returns the exit code."""
+    results = make_runs(experiment, **options)
+    if not options["json"]:
+        show_results(results)
+    return max(EXIT[result.status] for result in results)
 
 
 def make_runs(

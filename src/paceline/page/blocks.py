@@ -245,6 +245,8 @@ class Why(Block, frozen=True, kw_only=True, tag="why"):
     thresholds: Sequence[str]
     second: str = ""
     remedies: Sequence[Remedy] = ()
+    episodes: Sequence[tuple[float, float, str, str]] = ()
+    """The bottlenecks one after the other: start and end (s of training), cause, place."""
     problems: Sequence[tuple[str, Sequence[str]]] = ()
     """Failed runs, faults and incidents: heading and lines."""
     runs: Sequence[str] = ()

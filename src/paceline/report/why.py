@@ -56,6 +56,7 @@ def why_block(
         remedies=[
             Remedy(advice=advice, command=command) for advice, command in map(advice_and_command, verdict.remedy)
         ],
+        episodes=[(one.start_s, one.end_s, labels.cause(one.cause), one.where) for one in verdict.episodes],
         problems=problems,
         runs=runs,
         open=opened,

@@ -69,6 +69,8 @@ class RunHeader(msgspec.Struct, frozen=True, kw_only=True):
     """Learning rate of an update, with --set lr_scale applied; None if nothing is trained, or if the run is older."""
     optimizer: str | None = None
     """The optimizer, e.g. adamw:weight_decay=0.1; None if nothing is trained, or if the run is older."""
+    update_limit: int | None = None
+    """The update at which the stop rules end the run at the latest; None if they do not limit updates."""
     data: str = "?"
     """Which data was used."""
     resumed: ResumePoint | None = None

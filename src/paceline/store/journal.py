@@ -176,7 +176,7 @@ class JournalReader:
         with open_regular(self._path) as file:
             for position in positions:
                 file.seek(position)
-                if entry := _next_entry(file):
+                if entry := next_entry(file):
                     yield entry
 
 
@@ -184,7 +184,7 @@ def _located_entries(path: Path) -> Iterator[tuple[int, Entry]]:
     """The entries up to the first incomplete or damaged one, each with its position in the file."""
     with open_regular(path) as file:
         position = 0
-        while entry := _next_entry(file):
+        while entry := next_entry(file):
             if isinstance(entry, _OldTaskRecords):
                 raise StoreError(
                     f"run {path.parent} was interrupted under an older version of Paceline, whose records this version "
@@ -194,7 +194,7 @@ def _located_entries(path: Path) -> Iterator[tuple[int, Entry]]:
             position = file.tell()
 
 
-def _next_entry(file: BinaryIO | BufferedReader) -> Any:
+def next_entry(file: BinaryIO | BufferedReader) -> Any:
     """The entry at the current position of a journal; None if it is incomplete or damaged, or at the end."""
     head = file.read(_FRAME.size)
     if len(head) < _FRAME.size:

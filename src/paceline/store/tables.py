@@ -81,7 +81,7 @@ def step_batches(journal: JournalReader, unshipped: Mapping[str, Iterable[bytes]
             undone = _undone_of(journal, task, attempt)
             unsent = unshipped.get(task, ()) if attempt == last_attempt else ()
             for data in _regrouped(chain(journal.records(task, attempt), unsent)):
-                yield _step_rows(task, host, data, journal.clocks.get(host, ()), undone)
+                yield step_rows(task, host, data, journal.clocks.get(host, ()), undone)
 
 
 def sample_batches(journal: JournalReader) -> Iterator[pl.DataFrame]:
@@ -143,7 +143,7 @@ def _regrouped(chunks: Iterable[bytes]) -> Iterator[bytes]:
         yield bytes(group)
 
 
-def _on_run_clock(host_ns: np.ndarray, clocks: Sequence[ClockOffset]) -> np.ndarray:
+def on_run_clock(host_ns: np.ndarray, clocks: Sequence[ClockOffset]) -> np.ndarray:
     """Times of a host's clock as times of the run; the offset is interpolated between measurements of the clock."""
     if not clocks:
         return host_ns
@@ -191,12 +191,12 @@ def upgrade_table(table: Table, schema: dict[str, Any]) -> Table:
     return table.with_columns(added).select(list(schema)).cast(pl.Schema(schema))
 
 
-def _step_rows(task: str, host: str, data: bytes, clocks: Sequence[ClockOffset], undone: "Undone") -> pl.DataFrame:
+def step_rows(task: str, host: str, data: bytes, clocks: Sequence[ClockOffset], undone: Undone) -> pl.DataFrame:
     """The rows of a task's records: one for each phase, step and evaluation."""
     records = decode(data)
     kind_names = np.array([kind.name.lower() for kind in RecordKind])
     is_eval = records["kind"] == RecordKind.EVAL
-    start_ns = _on_run_clock(records["start_ns"].astype(np.int64), clocks)
+    start_ns = on_run_clock(records["start_ns"].astype(np.int64), clocks)
     return pl.DataFrame(
         {
             "task": pl.repeat(task, len(records), eager=True),
@@ -225,7 +225,7 @@ def sample_rows(host: str, samples: Sequence[HostSample], clocks: Sequence[Clock
     t_ns = np.array([sample.t_ns for sample in samples], np.int64)
     columns: dict[str, list[Any]] = {
         "host": [host] * len(samples),
-        "t_s": list(_on_run_clock(t_ns, clocks) / 1e9),
+        "t_s": list(on_run_clock(t_ns, clocks) / 1e9),
         "cpu_s": [sample.cpu_s for sample in samples],
         "cores_busy_s": [sample.cores_busy_s for sample in samples],
         "memory_bytes": [sample.memory_bytes for sample in samples],

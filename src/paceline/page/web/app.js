@@ -25,7 +25,7 @@
     root.replaceChildren(...content);
     scrollTo(0, 0);
   }
-  const bar = (...tools) => P.h("div", { class: "bar-top" }, P.h("a", { href: P.link("#/"), class: "brand" }, "Paceline"), P.h("span", { class: "soft" }, data.runs_directory || ""), tools);
+  const bar = (...tools) => P.h("div", { class: "bar-top", role: "navigation", "aria-label": "Paceline" }, P.h("a", { href: P.link("#/"), class: "brand" }, "Paceline"), P.h("span", { class: "soft" }, data.runs_directory || ""), tools);
   const failed = (error) => show(bar(), P.h("main", { id: "main" }, P.h("h1", {}, "This cannot be shown"), P.h("p", { class: "bad", role: "alert" }, error.message)));
 
   async function report(runs, number) {
@@ -43,12 +43,36 @@
     leave = live.close;
   }
 
+  // The run that is being made now. Between the runs of a sweep, the report of the last one.
+  async function latest(number) {
+    let shown = "";
+    const look = async () => {
+      const list = await (await P.fetch("/api/runs")).json();
+      if (number !== turn) return;
+      const at = (row, name) => row[list.columns.indexOf(name)];
+      const running = list.rows.find((row) => at(row, "status") === "running"), next = running || list.rows[0];
+      const state = next ? `${at(next, "run")} ${at(next, "status")}` : "";
+      if (state !== shown) {
+        shown = state;
+        if (running) {
+          const live = P.livePage(at(running, "run"), {}, () => { if (number === turn) look(); });
+          show(bar(), ...live.content);
+          leave = live.close;
+        } else if (next) await report([at(next, "run")], number);
+      }
+      if (!shown) show(bar(), P.h("main", { id: "main" }, P.h("h1", {}, "Waiting for the first run")));
+      if (number === turn && !running) setTimeout(() => look().catch(failed), 1000);
+    };
+    await look();
+  }
+
   let turn = 0;
   async function route() {
-    const number = ++turn, [, place, names] = location.hash.match(/^#\/(run|compare|sweep)\/(.+)$/) || [null, "", ""];
-    const runs = names.split(",").map(decodeURIComponent);
+    const number = ++turn, [, place, names] = location.hash.match(/^#\/(run|compare|sweep|latest)(?:\/(.+))?$/) || [null, "", ""];
+    const runs = (names || "").split(",").map(decodeURIComponent);
     try {
-      if (place === "run") await run(runs[0], number);
+      if (place === "latest") await latest(number);
+      else if (place === "run") await run(runs[0], number);
       else if (place) await report(runs, number);
       else {
         const list = await (await P.fetch("/api/runs")).json();

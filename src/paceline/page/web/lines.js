@@ -1,7 +1,7 @@
 // Lines over time, updates or examples, drawn by uPlot in panels below each other. Dragging zooms all panels of a figure.
 "use strict";
 (function (P) {
-  const PANEL_HEIGHT = 190, LAST_EXTRA = 26;
+  const PANEL_HEIGHT = 190, LAST_EXTRA = 28;
 
   // Merges lines with different x values into the columns that uPlot needs: one x column, one y column per line.
   P.columns = function (lines) {
@@ -76,7 +76,7 @@
         label: line.name, stroke: P.lineColour(line.colour || 0), width: line.thin ? 1 : 2, dash: line.dashed ? [5, 4] : undefined,
         spanGaps: true, points: { show: Boolean(line.points), size: 5 }, value: (_, value) => P.number(value),
       }))],
-      axes: [axis({ label: xTitle || undefined, labelSize: xTitle ? 22 : 0, size: 26, values: labels }), axis({ label: panel.title, size: 58, labelSize: 20, values: panel.log ? undefined : labels })],
+      axes: [axis({ label: xTitle || undefined, labelSize: xTitle ? 20 : 0, size: 30, values: labels }), axis({ label: panel.title, size: 58, labelSize: 20, values: panel.log ? undefined : labels })],
       plugins: [P.markPlugin(marks), limitPlugin(limits)],
       hooks: onRange ? { setSelect: [(plot) => { if (plot.select.width > 4) onRange(plot.posToVal(plot.select.left, "x"), plot.posToVal(plot.select.left + plot.select.width, "x")); }] } : {},
     };

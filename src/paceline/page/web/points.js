@@ -1,7 +1,7 @@
 // Few points on two axes, as SVG: trade-offs, scaling and batch sizes.
 "use strict";
 (function (P) {
-  const HEIGHT = 340, LEFT = 62, RIGHT = 16, TOP = 14, BOTTOM = 46;
+  const HEIGHT = 340, LEFT = 74, RIGHT = 16, TOP = 14, BOTTOM = 46;
 
   function scale(axis, values, from, to) {
     let low = Math.min(...values), high = Math.max(...values);

@@ -15,10 +15,12 @@
 
   P.blocks.table = function (block) {
     const numeric = block.columns.map((_, at) => block.rows.some((row) => typeof value(row[at]) === "number"));
+    const wordy = block.columns.map((_, at) => block.rows.some((row) => text(row[at]).length > 40));
+    const look = (at) => (numeric[at] ? "number" : wordy[at] ? "wordy" : null);
     let sorted = null;
     const body = P.h("tbody");
     const fillBody = (rows) => body.replaceChildren(...rows.map((row) => P.h("tr", {}, row.map((cell, at) =>
-      P.h(at === 0 ? "th" : "td", { class: numeric[at] ? "number" : null, scope: at === 0 ? "row" : null, title: typeof value(cell) === "number" ? String(value(cell)) : null, "data-value": value(cell) }, text(cell))))));
+      P.h(at === 0 ? "th" : "td", { class: look(at), scope: at === 0 ? "row" : null, title: typeof value(cell) === "number" ? String(value(cell)) : null, "data-value": value(cell) }, text(cell))))));
     const heads = block.columns.map((name, at) => P.h("th", { scope: "col", class: numeric[at] ? "number" : null, "aria-sort": "none" },
       P.h("button", { type: "button", onclick: () => sortBy(at) }, name)));
     function sortBy(at) {

@@ -23,12 +23,25 @@
     return P.h("div", { role: "table", class: "bars noted waterfall", "aria-label": `What ${block.share_of} was spent on` }, head, rows);
   }
 
-  const list = (title, items, tone) => (items && items.length ? P.h("div", { class: tone }, P.h("h4", {}, title), P.h("ul", {}, items.map((item) => P.h("li", {}, item)))) : null);
+  // The bottlenecks one after the other, on an axis of training time.
+  function episodes(block) {
+    if (!block.episodes || block.episodes.length < 2) return null;
+    const end = block.episodes[block.episodes.length - 1][1], causes = [...new Set(block.episodes.map((one) => one[2]))];
+    const strip = P.h("div", { class: "episodes" }, block.episodes.map(([from, to, cause, where]) => {
+      const part = P.h("span", { class: "episode", title: `${from.toFixed(1)}–${to.toFixed(1)} s: ${cause}${where ? `, ${where}` : ""}` }, P.h("span", {}, cause));
+      part.style.width = `${100 * (to - from) / end}%`;
+      part.style.borderTopColor = `var(--line-${causes.indexOf(cause) % 8})`;
+      return part;
+    }));
+    return P.h("div", {}, P.h("h3", { class: "small" }, `Over time (0 to ${P.number(end)} s of training)`), strip);
+  }
+
+  const list = (title, items, tone) => (items && items.length ? P.h("div", { class: tone }, P.h("h3", { class: "small" }, title), P.h("ul", {}, items.map((item) => P.h("li", {}, item)))) : null);
 
   function account(block) {
-    return P.h("div", { class: "why-body" }, waterfall(block), list("Evidence", block.evidence),
+    return P.h("div", { class: "why-body" }, waterfall(block), episodes(block), list("Evidence", block.evidence),
       block.second ? P.h("p", {}, P.h("b", {}, "Second cause, which limits the run once the first is removed: "), block.second) : null,
-      block.remedies && block.remedies.length ? P.h("div", {}, P.h("h4", {}, "What would change it"), P.remedies(block.remedies)) : null,
+      block.remedies && block.remedies.length ? P.h("div", {}, P.h("h3", { class: "small" }, "What would change it"), P.remedies(block.remedies)) : null,
       (block.problems || []).map(([title, items]) => list(title, items, title === "Injected faults" ? null : "bad")),
       P.h("details", { class: "thresholds" }, P.h("summary", {}, "How this was decided"), P.h("ul", {}, block.thresholds.map((line) => P.h("li", {}, line)))),
       block.runs && block.runs.length ? P.h("p", { class: "soft" }, `Runs: ${block.runs.join(", ")}`) : null);
