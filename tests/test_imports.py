@@ -37,12 +37,12 @@ ALLOWED = {
     "analyze": "errors plan present recording spec store strategies workloads",
     "prediction": "analyze entry_points errors plan spec store strategies",
     "recipes": "analyze errors present spec store",
-    "pictures": "analyze errors present recipes store",
+    "pictures": "analyze errors present recipes store train",
     "preload": "engines errors hosts spec",
     "control": "analyze data engines errors files hosts messages plan preload recording spec store train units versions"
     " workloads",
     "metrics": "control errors messages plan store",
-    "terminal": "analyze control errors plan prediction present recipes spec store units",
+    "terminal": "analyze control errors plan prediction present recipes spec store train units",
     "page": "errors present",
     "report": "analyze errors page present recording spec store",
     "exports": "analyze errors present store units",
@@ -54,8 +54,8 @@ ALLOWED = {
     "advice": "analyze errors forecast plan prediction spec store",
     "api": "analyze control errors exports pictures pipeline plan present recipes report spec store terminal user_files"
     " workloads",
-    "cli": "advice analyze control data engines errors exports forecast hosts metrics pictures pipeline plan prediction"
-    " preload recipes report spec store strategies terminal ui units workloads",
+    "cli": "advice analyze control data engines errors exports forecast hosts metrics pictures pipeline plan"
+    " prediction preload recipes report spec store strategies terminal train ui units workloads",
     "__init__": "api data errors forecast workloads",
     "__main__": "cli",
 }

@@ -5,6 +5,7 @@ import re
 from paceline.errors import SpecError
 
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)(?:bit|bps)", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,9})?)\s*([kmg]?)b", re.IGNORECASE)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(us|ms|s|min|m|h)", re.IGNORECASE)
 _FRACTION = re.compile(r"(\d+(?:\.\d+)?)\s*(%?)")
 MIN_LINK_BITS_S, MAX_LINK_BITS_S = 10**4, 10**11
@@ -26,6 +27,22 @@ def bits_per_second(text: str) -> int:
     if not MIN_LINK_BITS_S <= rate <= MAX_LINK_BITS_S:
         raise SpecError(f"link rate '{text}' is out of range: must be from 10kbit to 100gbit")
     return round(rate)
+
+
+def size_bytes(text: str, label: str, lowest: int, highest: int) -> int:
+    """`16MB` -> 16_000_000; SpecError if it is no size from `lowest` to `highest`."""
+    match = _SIZE.fullmatch(text.strip())
+    size = float(match[1]) * _SCALE[match[2].lower()] if match else 0
+    if not lowest <= size <= highest:
+        raise SpecError(
+            f"{label} '{text}': must be a size from {_size_text(lowest)} to {_size_text(highest)}, e.g. 16MB"
+        )
+    return round(size)
+
+
+def _size_text(size: int) -> str:
+    unit = next(unit for unit in ("g", "m", "k", "") if size % _SCALE[unit] == 0)
+    return f"{size // _SCALE[unit]}{unit.upper().replace('K', 'k')}B"
 
 
 def rate_text(bits_s: int) -> str:

@@ -15,6 +15,7 @@ import typer
 
 from paceline.cli import (
     advise,
+    bench_collectives,
     compare,
     completion,
     doctor,
@@ -60,6 +61,7 @@ _COMMANDS: dict[str, Callable[..., int]] = {
     "ui": ui.ui,
     "workloads": workloads.workloads,
     "doctor": doctor.doctor,
+    "bench-collectives": bench_collectives.bench_collectives,
 }
 _SETTINGS = {"launch": {"allow_interspersed_args": False}}
 """Settings of the parser by command. What follows a user's script belongs to the script."""

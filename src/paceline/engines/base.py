@@ -84,6 +84,9 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     clips_across_servers: bool = False
     """Whether a gradient of which several servers have a part can be clipped by its whole norm."""
 
+    collectives: Mapping[str, str] = {}
+    """By role: `module:function` of (TaskContext) -> Outcome that measures collective operations for `paceline
+    bench-collectives`; empty if the engine has none."""
     runs_scripts: bool = False
     """Whether it runs users' own scripts instead of workloads."""
     shares_memory: bool = False

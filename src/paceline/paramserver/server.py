@@ -43,7 +43,7 @@ def serve(context: TaskContext) -> Outcome:
         context.rendezvous.start_together()
         started_ns = clock_ns()
         with BusyRecorder(context.recorder) if job.record else nullcontext():
-            _handle_requests(transport, shard, transfer)
+            handle_requests(transport, shard, transfer)
     finally:
         transport.close()
     return Outcome(updates=shard.updates, started_ns=started_ns, ended_ns=clock_ns())
@@ -54,7 +54,7 @@ def _open_transport(context: TaskContext, buckets: list[Bucket]) -> ServerTransp
     if context.job.transport == "memory":
         return PipeServerTransport(context.job.workers, messages=len(buckets))
     return ZmqServerTransport(
-        context.job, messages=len(buckets), max_message_bytes=_max_message_bytes(context, buckets)
+        context.job, messages=len(buckets), max_message_bytes=_largest_message_bytes(context, buckets)
     )
 
 
@@ -99,14 +99,19 @@ def _make_shard(
     return AsyncShard(transfer, plan) if bound is None else BoundedShard(transfer, plan, bound)
 
 
-def _max_message_bytes(context: TaskContext, buckets: list[Bucket]) -> int:
-    """The size above which a message from a worker is rejected without being read."""
+def _largest_message_bytes(context: TaskContext, buckets: list[Bucket]) -> int:
+    """The size above which a message from a worker of this run is rejected."""
     sparse = context.model.by_rows
     rows = sparse.rows(context.job.batch) if sparse else 0
-    return max(_ROW_BYTES * rows, min(BUCKET_BYTES, 4 * buckets[0].size)) + HEADER_BYTES + _SPARE_BYTES
+    return max_message_bytes(max(_ROW_BYTES * rows, min(BUCKET_BYTES, 4 * buckets[0].size)))
 
 
-def _handle_requests(transport: ServerTransport, shard: Shard, transfer: ServerTransfer) -> None:
+def max_message_bytes(payload: int) -> int:
+    """The size above which a message is rejected without being read, if the largest valid payload has this size."""
+    return payload + HEADER_BYTES + _SPARE_BYTES
+
+
+def handle_requests(transport: ServerTransport, shard: Shard, transfer: ServerTransfer) -> None:
     """The server's main loop: read a request, let the shard decide, send the replies that are due."""
     rejected = RejectedMessageLog()
     while not shard.done:

@@ -102,6 +102,8 @@ def _draw_panel(panel: Panel, axis: Any) -> None:
     _draw_bars(panel, axis)
     for position in panel.marks:
         axis.axvline(position, color="0.75", linewidth=0.6, zorder=0)
+    if panel.log_x:
+        axis.set_xscale("log")
     if panel.log_y:
         axis.set_yscale("log")
     elif panel.bars:

@@ -38,6 +38,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     bars: Sequence[Bars] = ()
     categories: Sequence[str] = ()
     """The positions of the bars."""
+    log_x: bool = False
     log_y: bool = False
     marks: Sequence[float] = ()
     """Vertical lines, e.g. the ends of epochs."""

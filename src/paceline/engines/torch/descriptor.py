@@ -22,6 +22,10 @@ DESCRIPTOR = Engine(
         _GLOO_STRATEGIES, "gloo connects workers through ports that the operating system chooses"
     ),
     options=frozenset({"compress"}),
+    collectives={
+        SERVER: "paceline.paramserver.collectives_server:serve",
+        WORKER: "paceline.engines.torch.collectives:run",
+    },
     multiplies_blocks=True,
     user_model="torch",
     shares_memory=True,
