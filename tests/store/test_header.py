@@ -59,7 +59,7 @@ def test_a_header_is_read_as_it_was_written(tmp_path: Path) -> None:
     writer.release()
     assert StoredRun(writer.paths).header == header
     assert (header.strategy.name, header.engine.name, header.host_kind.name) == ("ps-async", "torch", "local")
-    assert [strategy.name for strategy in header.alternatives] == ["ps-sync"]
+    assert [strategy.name for strategy in header.alternatives] == ["ps-sync", "diloco"]
 
 
 def test_a_strategy_that_the_workload_refuses_is_no_alternative() -> None:

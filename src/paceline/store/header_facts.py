@@ -17,6 +17,8 @@ class StoredEngine(msgspec.Struct, frozen=True, kw_only=True):
     """Version of the framework; None if it is not known."""
     splits_parameters_evenly: bool = False
     """Whether each parameter server holds an equal part of the parameters."""
+    options: tuple[str, ...] = ()
+    """The options that only some engines have and that this one has."""
     evenly_splitting_engines: tuple[str, ...] = ()
     """Other engines that support the run's strategy and split parameters evenly over the servers."""
 
@@ -40,6 +42,7 @@ def stored_engine(name: str, strategy: str) -> StoredEngine:
         name=name,
         version=engines()[name].version,
         splits_parameters_evenly=engines()[name].splits_parameters_evenly,
+        options=tuple(sorted(engines()[name].options)),
         evenly_splitting_engines=tuple(other for other in even if other != name),
     )
 

@@ -17,4 +17,5 @@ DESCRIPTOR = Strategy(
     options={"compress": None},
     asynchronous_counterpart="ps-async",
     protocol="paceline.prediction.protocols:ring",
+    seldom_exchanging_counterpart="diloco",
 )

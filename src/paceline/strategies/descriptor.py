@@ -76,6 +76,8 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True):
     protocol: str | None = None
     """`module:function` that simulates its exchange of gradients, for `paceline predict` (see prediction/protocols.py);
     None if it cannot be predicted."""
+    seldom_exchanging_counterpart: str | None = None
+    """The strategy to suggest if the network is too slow for an exchange in every step."""
 
     @property
     def has_rounds(self) -> bool:
@@ -102,5 +104,10 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def counterparts(self) -> tuple[str, ...]:
         """The names of the strategies that can be suggested instead of this one."""
-        names = (self.asynchronous_counterpart, self.synchronous_counterpart, self.multi_worker_counterpart)
+        names = (
+            self.asynchronous_counterpart,
+            self.synchronous_counterpart,
+            self.multi_worker_counterpart,
+            self.seldom_exchanging_counterpart,
+        )
         return tuple(dict.fromkeys(name for name in names if name))

@@ -15,4 +15,5 @@ DESCRIPTOR = Strategy(
     options={"compress": None},
     synchronous_counterpart="ps-sync",
     protocol="paceline.prediction.protocols:parameter_server",
+    seldom_exchanging_counterpart="diloco",
 )

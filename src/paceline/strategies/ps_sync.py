@@ -17,4 +17,5 @@ DESCRIPTOR = Strategy(
     can_leave_out_slow_workers=True,
     asynchronous_counterpart="ps-async",
     protocol="paceline.prediction.protocols:parameter_server",
+    seldom_exchanging_counterpart="diloco",
 )

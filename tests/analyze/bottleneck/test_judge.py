@@ -327,6 +327,34 @@ def test_strategy_without_authentication_is_not_suggested_on_an_untrusted_networ
     assert not suggested(trusted=False)
 
 
+@pytest.mark.parametrize(
+    ("fields", "suggested"),
+    [
+        (
+            {"strategy": "allreduce", "layout": "w w"},
+            ["--strategy diloco --layout 'w w'", "--strategy allreduce --layout 'w w' .* --set compress=int8$"],
+        ),
+        (
+            {"strategy": "ps-sync", "layout": "pw w", "compress": "int8"},
+            ["--strategy diloco --layout 'w w' .* --set compress=int8$"],
+        ),
+        (
+            {"strategy": "diloco", "layout": "w w", "sync_every": 50},
+            ["--set sync_every=200$", "--set sync_every=50 --set compress=int8$"],
+        ),
+        ({"strategy": "ps-async", "layout": "pw w", "workload": "sparse-logreg"}, []),
+        ({"strategy": "allreduce", "layout": "w w", "engine": "tensorflow"}, []),
+    ],
+)
+def test_workers_that_wait_for_a_link_should_exchange_less(fields: dict[str, Any], suggested: list[str]) -> None:
+    network = Suspect(cause="network", where="h1, outbound link", share=0.9, evidence=())
+    lines = remedies(network, configuration(**fields))
+    found = [line for line in lines if re.search("train alone|less often|compress what", line)]
+    assert len(found) == len(suggested)
+    for line, pattern in zip(found, suggested, strict=True):
+        assert re.search(pattern, line)
+
+
 def contention(base: Facts) -> Suspect:
     (found,) = [suspect for suspect in suspects(base) if suspect.cause == "contention"]
     return found

@@ -44,6 +44,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """Strategies that can be suggested, by name."""
     evenly_splitting_engines: tuple[str, ...] = ()
     """Engines to suggest for an even split of the parameters over the servers; none if the run's own engine does it."""
+    engine_options: tuple[str, ...] = ()
+    """The options that only some engines have and that the run's engine has."""
     trains: bool = True
     one_machine: bool = False
     """Whether all hosts share one machine."""
@@ -71,7 +73,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
             parts += [flag] if spec[name] is True else [flag, str(spec[name])]
         for rule in spec["stop"]:
             parts += ["--stop", str(rule)]
-        for name in (*_SETTINGS, *_ENGINE_OPTIONS):
+        strategy = self.alternatives.get(spec["strategy"], self.strategy)
+        for name in (*_SETTINGS, *_ENGINE_OPTIONS, *strategy.options):
             if spec[name] != DEFAULTS[name]:
                 parts += ["--set", f"{name}={spec[name]}"]
         return shlex.join(parts)
@@ -112,6 +115,7 @@ def configuration_of(header: RunHeader) -> Configuration:
         evenly_splitting_engines=()
         if header.engine.splits_parameters_evenly
         else header.engine.evenly_splitting_engines,
+        engine_options=header.engine.options,
         trains=header.trains,
         one_machine=header.host_kind.shares_one_machine,
     )
@@ -206,6 +210,7 @@ def _reduce_traffic(configuration: Configuration) -> Iterator[tuple[str, str]]:
         advice = "run a parameter server on every host, to spread the traffic over all links"
         yield advice, configuration.command(layout=_layout_with_server_per_host(configuration))
     if configuration.trains:
+        yield from _exchange_less(configuration)
         yield from _larger_batch(configuration)
 
 
@@ -217,6 +222,19 @@ def _may_add_servers(configuration: Configuration) -> bool:
 def _send_less(configuration: Configuration) -> Iterator[tuple[str, str]]:
     if configuration.spec.workload == "sparse-logreg" and configuration.spec.size == "dense":
         yield "transfer only the weights that a batch uses", configuration.command(size="sparse")
+
+
+def _exchange_less(configuration: Configuration) -> Iterator[tuple[str, str]]:
+    spec, strategy = configuration.spec, configuration.strategy
+    if command := configuration.with_strategy(strategy.seldom_exchanging_counterpart):
+        yield "let workers train alone for many steps between two exchanges", command
+    elif strategy.has_rounds and (default := strategy.options.get("sync_every")):
+        sync_every = (spec.sync_every or int(default)) * _FACTOR
+        yield "exchange less often", configuration.command(sync_every=sync_every)
+    else:
+        return  # The model exchanges only rows, or the engine has no such strategy.
+    if "compress" in strategy.options and "compress" in configuration.engine_options and spec.compress is None:
+        yield "compress what is exchanged", configuration.command(compress="int8")
 
 
 def _larger_heap(configuration: Configuration) -> tuple[str, str]:
