@@ -8,6 +8,7 @@ from paceline.paramserver.shard import AsyncShard, ShardPlan
 from paceline.paramserver.transfer import ServerTransfer
 from paceline.paramserver.transports.zmq_transport import ZmqServerTransport
 from paceline.plan.roles import WORKER, task_names
+from paceline.spec.optimizer import Optimizer
 from paceline.train.collectives import Order
 from paceline.train.context import Outcome, TaskContext
 
@@ -39,7 +40,7 @@ def serve(context: TaskContext) -> Outcome:
     try:
         context.rendezvous.exchange_addresses({"parameters": transport.address})
         transfer = ServerTransfer(np.zeros(max(order.sizes) // 4, np.float32), zero_copy=False)
-        plan = ShardPlan(buckets=buckets, lr=0.0, workers=task_names(WORKER, job.workers))
+        plan = ShardPlan(buckets=buckets, optimizer=Optimizer(lr=0.0), workers=task_names(WORKER, job.workers))
         shard = AsyncShard(transfer, plan)
         context.rendezvous.start_together()
         handle_requests(transport, shard, transfer)
