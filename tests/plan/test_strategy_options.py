@@ -5,7 +5,7 @@ import pytest
 from paceline.available import catalog
 from paceline.errors import PlanError
 from paceline.plan.place import place
-from paceline.plan.strategy_options import strategy_options
+from paceline.plan.strategy_options import strategy_options, workers_wait
 from paceline.spec.run_options import RunSpec
 from paceline.strategies.registry import strategies
 
@@ -48,6 +48,21 @@ def test_an_option_that_would_have_no_effect_is_refused(fields: dict[str, str], 
     spec = RunSpec(**{"workload": "lenet", **fields})  # type: ignore[arg-type]
     with pytest.raises(PlanError, match=message):
         place(spec, catalog())
+
+
+@pytest.mark.parametrize(
+    ("strategy", "bound", "wait"),
+    [
+        ("ps-async", None, False),
+        ("ssp", None, True),
+        ("ssp", "0", True),
+        ("ssp", "inf", False),
+        ("ps-sync", None, True),
+    ],
+)
+def test_workers_wait_unless_nothing_bounds_how_far_they_are_apart(strategy: str, bound: str, wait: bool) -> None:
+    spec = RunSpec(workload="lenet", strategy=strategy, staleness_bound=bound)
+    assert workers_wait(spec, strategies()[strategy]) == wait
 
 
 def test_compressed_values_go_through_sockets_also_on_one_machine() -> None:

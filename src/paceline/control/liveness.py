@@ -13,6 +13,7 @@ from paceline.control.startup_deadline import stall_limit_s
 from paceline.control.watchdog import BUSY_S, Stalled, Watchdog
 from paceline.messages.lease import Lease
 from paceline.plan.place import RunPlan
+from paceline.plan.strategy_options import workers_wait
 from paceline.recording.layout import STEP
 from paceline.recording.rows import of_kind
 from paceline.store.writer import RunWriter
@@ -157,7 +158,7 @@ class LivenessMonitor:
 def _watchdog(plan: RunPlan, startup_s: float, slowness: float) -> Watchdog:
     workers = [place.task for place in plan.workers]
     # Workers that wait for each other stop together, whichever of them is the cause.
-    together = plan.strategy.synchronous or plan.strategy.waits != "never"
+    together = plan.strategy.synchronous or workers_wait(plan.spec, plan.strategy)
     if plan.is_script:
         # What a script does between its steps is not known, so that only the user can say how long it may take.
         limit_s = stall_limit_s(plan)

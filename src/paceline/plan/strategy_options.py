@@ -23,3 +23,8 @@ def strategy_options(spec: RunSpec, strategy: Strategy) -> OptionValues:
     given = {name: getattr(spec, name) for name in strategy.options}
     chosen = {name: default if given[name] is None else given[name] for name, default in strategy.options.items()}
     return {name: value for name, value in chosen.items() if value is not None}
+
+
+def workers_wait(spec: RunSpec, strategy: Strategy) -> bool:
+    """Whether workers of the run wait for each other, so that one that is stuck stops them all."""
+    return strategy.waits != "never" and strategy_options(spec, strategy).get("staleness_bound") != "inf"
