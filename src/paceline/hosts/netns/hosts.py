@@ -136,7 +136,10 @@ def _check_machine() -> None:
     if sys.platform != "linux":
         raise HostError("--hosts netns needs Linux network namespaces: use --hosts local here")
     if os.geteuid() != 0:
-        raise HostError("--hosts netns needs root to make network namespaces: use sudo, or --hosts local")
+        raise HostError(
+            "--hosts netns needs root to make network namespaces: use sudo, a user namespace (unshare --user "
+            "--map-root-user; see Networks and limits in the documentation), or --hosts local"
+        )
     for command, package in _COMMANDS.items():
         if iproute.find(command) is None:
             raise HostError(f"--hosts netns needs the command '{command}': install {package}, or use --hosts local")
