@@ -9,8 +9,8 @@ from paceline.analyze.run_window import RunWindow
 from paceline.store.events import Event
 from paceline.store.header import RunHeader
 from paceline.store.paths import RunPaths
-from paceline.store.result import Verdict
 from paceline.store.run import StoredRun, as_store_errors
+from paceline.store.verdict import Verdict
 
 
 def recent_verdict(

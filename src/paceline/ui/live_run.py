@@ -19,8 +19,8 @@ from paceline.store.header import RunHeader, read_header
 from paceline.store.in_progress import EventTail, JournalTail
 from paceline.store.journal import ClockOffset, Entry, HostSamples, TaskRecords
 from paceline.store.paths import RunPaths
-from paceline.store.result import Verdict
 from paceline.store.tables import SAMPLES_SCHEMA, STEPS_SCHEMA, Undone, on_run_clock, sample_rows, step_rows
+from paceline.store.verdict import Verdict
 from paceline.ui.history import Intervals, Series
 from paceline.ui.live_host import LiveHost, counters_of
 from paceline.ui.live_worker import LiveWorker

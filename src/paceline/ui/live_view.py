@@ -12,7 +12,7 @@ from paceline.recording.recorder import clock_ns
 from paceline.report.why import why_block
 from paceline.spec.stop import TARGETS, StopRule
 from paceline.store.events import Event
-from paceline.store.result import Verdict
+from paceline.store.verdict import Verdict
 from paceline.ui.live_run import LiveRun
 from paceline.ui.live_worker import LiveWorker
 

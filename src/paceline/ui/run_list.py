@@ -12,8 +12,9 @@ from paceline.present.bottleneck import short_bottleneck
 from paceline.store.in_progress import is_in_progress
 from paceline.store.paths import RunPaths, all_runs
 from paceline.store.regular_file import read_regular
-from paceline.store.result import Reached, Verdict
+from paceline.store.result import Reached
 from paceline.store.run import StoredRun
+from paceline.store.verdict import Verdict
 
 COLUMNS = (
     "run", "status", "started", "workload", "engine", "strategy", "layout", "batch", "hosts", "to_target_s",
