@@ -40,6 +40,11 @@ def test_bottleneck_of_a_real_run_is_the_one_that_was_created(
             break
     assert right, msgspec.json.encode(verdict).decode()  # As JSON, because pytest shortens a long repr.
     assert verdict.evidence
+    if case.onset_s is not None:
+        noticed = [one.t_s for one in result.incidents if f"bottleneck is now {case.cause}" in one.what]
+        started_s = result.total_s - result.train_s
+        assert noticed, result.incidents
+        assert noticed[0] - started_s - case.onset_s < 12, (noticed, result.incidents)
 
 
 def test_every_cause_has_at_least_two_cases() -> None:

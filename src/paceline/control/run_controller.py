@@ -19,6 +19,7 @@ from paceline.control.host_check import explain_start_failure, reason_to_refuse
 from paceline.control.ingest import Ingest
 from paceline.control.interrupts import Interrupts
 from paceline.control.job_factory import JobFactory, JobStart, restored_file
+from paceline.control.live_bottleneck import LiveBottleneck
 from paceline.control.liveness import LivenessMonitor
 from paceline.control.restart_policy import restart_policy
 from paceline.control.resume_point import damaged_checkpoint, last_checkpoint, steps_so_far, steps_until
@@ -70,6 +71,9 @@ class RunController:
         self._liveness = LivenessMonitor(plan, cluster, writer, startup_s, slowness(plan))
         self._start = self._initial_start = start
         self._engine = engines()[plan.spec.engine]
+        self._bottleneck = LiveBottleneck(writer.paths) if plan.spec.record else None
+        if self._bottleneck:
+            writer.on_entry = self._bottleneck.add
         self._end: events.End | None = None
         self._plateau_recorded = False
 
@@ -100,7 +104,7 @@ class RunController:
             self._decide(event)
         if (state := self._ingest.state).stage == "training":
             self._apply_faults(self._faults.due(state.update, self._initial_start.trained_s + state.elapsed_s))
-            self._check_targets(state)
+            self._check_training(state)
         self._clocks.measure_again(self._writer.now_s())
         self._decide(events.Tick())
         state.tick()
@@ -108,8 +112,12 @@ class RunController:
         if self._plan.is_script and state.waiting_for and state.waiting_for.what == Stage.CONNECTING.value:
             state.waiting_for = msgspec.structs.replace(state.waiting_for, what="the first step of the script")
 
-    def _check_targets(self, state: RunState) -> None:
-        """Record once that the run may not reach its target, and end a run that takes too long."""
+    def _check_training(self, state: RunState) -> None:
+        """Record what a user should know while the run trains, and end a run that takes too long."""
+        if self._bottleneck:
+            if incident := self._bottleneck.poll(state.elapsed_s):
+                self._carry_out(events.RecordIncident(incident))
+            state.bottleneck = self._bottleneck.current
         if not self._plateau_recorded and (incident := plateau_incident(state)):
             self._plateau_recorded = True
             self._carry_out(events.RecordIncident(incident))
@@ -120,6 +128,8 @@ class RunController:
         """Store the last records and logs that agents sent while they were closing."""
         while not self._cluster.inbox.empty():
             self._handle(self._cluster.inbox.get())
+        if self._bottleneck:
+            self._bottleneck.close()
         self._ingest.close()
 
     def _handle(self, received: Received | AgentClosed) -> None:

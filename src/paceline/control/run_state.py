@@ -86,6 +86,14 @@ class Mark(msgspec.Struct, frozen=True):
         return self.kind == "fault" and self.over_s is None
 
 
+class CurrentBottleneck(msgspec.Struct, frozen=True):
+    cause: str
+    where: str
+    share: float
+    since_s: float
+    """Seconds of training."""
+
+
 class WaitingFor(msgspec.Struct, frozen=True):
     what: str
     """Completes the sentence "waiting for …"."""
@@ -109,6 +117,8 @@ class RunState:
         """Faults and incidents, in the order of time."""
         self.waiting_for: WaitingFor | None = None
         """What the run needs before it can go on; None while it trains."""
+        self.bottleneck: CurrentBottleneck | None = None
+        """The bottleneck of the last seconds; None while it is not known."""
         self.throughput: tuple[float, ...] = ()
         """Updates per second, once a second; the last minutes."""
         self._throughput_due_ns = 0

@@ -4,7 +4,7 @@ Appends are small and not buffered, so a killed controller loses nothing that wa
 """
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -46,6 +46,8 @@ class RunWriter:
         self._checkpoint_keep = plan.spec.checkpoint_keep
         self.write_error: str | None = None
         """The first error while writing to the run directory, in one line; None while all writes succeed."""
+        self.on_entry: Callable[[Entry], None] | None = None
+        """Is given every entry of the journal."""
         self._journal = Journal(self.paths.journal)
         self._events = self.paths.events.open("ab", buffering=0)
         write_whole(self.paths.spec, tomli_w.dumps(_spec_fields(plan)).encode())
@@ -70,6 +72,8 @@ class RunWriter:
 
     def add(self, entry: Entry) -> None:
         """Append an entry to the journal."""
+        if self.on_entry:
+            self.on_entry(entry)
         if self.write_error and isinstance(entry, TaskRecords):
             # Records are lost to the journal after the first failed write. All of them are still in the record file of
             # the task, where `unshipped_records` looks for everything after the last record in the journal.

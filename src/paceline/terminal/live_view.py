@@ -11,9 +11,10 @@ from rich.text import Text
 
 from paceline.control.progress import progress as progress_by_rule
 from paceline.control.progress import time_left_s
-from paceline.control.run_state import HostState, Mark, RunState, WaitingFor, WorkerState
+from paceline.control.run_state import CurrentBottleneck, HostState, Mark, RunState, WaitingFor, WorkerState
 from paceline.control.unreached_targets import is_at_plateau
 from paceline.plan.place import RunPlan
+from paceline.present.bottleneck import bottleneck_location
 from paceline.present.colours import FAULT_COLOUR, INCIDENT_COLOUR, PHASE_COLOURS
 from paceline.present.numbers import MISSING, accuracy, count, duration, loss, number, percent, rate
 from paceline.spec.script import arguments
@@ -45,6 +46,8 @@ def view_lines(state: RunState, number_: int, total: int, width: int, height: in
     ]
     if state.throughput:
         head.append(_throughput(state, width))
+    if state.bottleneck and state.stage == "training":
+        head.append(_bottleneck(state.bottleneck))
     if len(state.marks) > _MAX_MARKS:
         head.append(Text(f"faults and incidents: {len(state.marks)}, the last {_MAX_MARKS}:", style="dim"))
     head += [mark_line(mark) for mark in state.marks[-_MAX_MARKS:]]
@@ -55,6 +58,12 @@ def view_lines(state: RunState, number_: int, total: int, width: int, height: in
     # Faults and incidents go before a group does: each group keeps at least two lines.
     lines = lines[: max(1, height - 2 * len(sections))]
     return [*lines, *fit(sections, width, height - len(lines))][:height]
+
+
+def _bottleneck(current: CurrentBottleneck) -> Text:
+    named = bottleneck_location(current.cause, current.where)
+    since = f", since {duration(current.since_s)} of training" if current.since_s else ""
+    return Text(f"bottleneck now: {named} ({percent(current.share)}{since})")
 
 
 def run_titles(plan: RunPlan, number_: int, total: int) -> list[str]:

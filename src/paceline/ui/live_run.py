@@ -1,13 +1,8 @@
 """The state of a run in progress, read from the files that its controller writes anyway."""
 
-from collections import deque
-
 import numpy as np
-import polars as pl
 
-from paceline.analyze.recent import recent_verdict
-from paceline.errors import StoreError
-from paceline.messages import HostSample
+from paceline.analyze.recent import RecentRows
 from paceline.page.blocks import Mark
 from paceline.plan.roles import CHIEF
 from paceline.recording.layout import EVAL, RECORD_BYTES, RecordKind
@@ -19,16 +14,12 @@ from paceline.store.header import RunHeader, read_header
 from paceline.store.in_progress import EventTail, JournalTail
 from paceline.store.journal import ClockOffset, Entry, HostSamples, TaskRecords
 from paceline.store.paths import RunPaths
-from paceline.store.tables import SAMPLES_SCHEMA, STEPS_SCHEMA, Undone, on_run_clock, sample_rows, step_rows
+from paceline.store.tables import on_run_clock
 from paceline.store.verdict import Verdict
 from paceline.ui.history import Intervals, Series
 from paceline.ui.live_host import LiveHost, counters_of
 from paceline.ui.live_worker import LiveWorker
 
-_KEPT_RECORDS = 400
-"""Records of each task from which the bottleneck of the last seconds is found."""
-_KEPT_SAMPLES = 80
-"""Samples of each host for the same: those of 8 seconds."""
 _MOST_EVALUATIONS = 1_000
 _DAY_NS = 86_400 * 10**9
 
@@ -52,9 +43,7 @@ class LiveRun:
         """When the training began, on the run's clock."""
         self.ended: Event | None = None
         self._event_tail, self._journal = EventTail(paths.events), JournalTail(paths.journal)
-        self._clocks: dict[str, list[ClockOffset]] = {}
-        self._records: dict[str, deque[bytes]] = {}
-        self._samples: dict[str, deque[HostSample]] = {}
+        self._recent = RecentRows()
         self._waiting: list[Entry] = []
 
     def advance(self) -> bool:
@@ -93,25 +82,12 @@ class LiveRun:
 
     def verdict(self) -> Verdict | None:
         """The bottleneck of the last seconds; None if too little is known."""
-        if self.header is None or self.opened_s is None or len(self._records) < len(self.workers):
+        if self.header is None or self.opened_s is None:
             return None
-        rows = [
-            step_rows(task, self.header.task_hosts.get(task, "?"), _joined(kept), self._clock_of(task), Undone())
-            for task, kept in self._records.items()
-        ]
-        samples = [sample_rows(host, list(kept), self._clocks.get(host, ())) for host, kept in self._samples.items()]
-        steps = pl.concat(rows) if rows else pl.DataFrame(schema=STEPS_SCHEMA)
-        # All workers count over the same seconds: from when the records of the busiest one begin.
-        starts = steps.filter(pl.col("kind") == "step").group_by("task").agg(pl.col("t_s").min())["t_s"]
-        steps = steps.filter(pl.col("t_s") >= float(starts.max() or 0.0))  # type: ignore[arg-type]
-        try:
-            sampled = pl.concat(samples) if samples else pl.DataFrame(schema=SAMPLES_SCHEMA)
-            return recent_verdict(self.paths, self.header, self.events, steps, sampled)
-        except StoreError:
-            return None
+        return self._recent.verdict(self.paths, self.header, self.events)
 
     def _clock_of(self, task: str) -> list[ClockOffset]:
-        return self._clocks.get(self.header.task_hosts.get(task, "?") if self.header else "?", [])
+        return self._recent.clocks.get(self.header.task_hosts.get(task, "?") if self.header else "?", [])
 
     def _add_event(self, event: Event) -> None:
         self.events.append(event)
@@ -153,19 +129,13 @@ class LiveRun:
         }
 
     def _add_entry(self, entry: Entry, header: RunHeader) -> None:
+        self._recent.add(entry)
         match entry:
-            case ClockOffset(host):
-                self._clocks.setdefault(host, []).append(entry)
             case TaskRecords(task, data) if len(data) >= RECORD_BYTES:
-                kept = self._records.setdefault(task, deque())
-                kept.append(data)
-                while len(kept) > 1 and sum(map(len, kept)) - len(kept[0]) >= _KEPT_RECORDS * RECORD_BYTES:
-                    kept.popleft()
                 self._add_records(task, as_written(data), header)
             case HostSamples(host, samples) if host in self.hosts and samples:
-                self._samples.setdefault(host, deque(maxlen=_KEPT_SAMPLES)).extend(samples)
                 times = np.array([sample.t_ns for sample in samples], np.int64)
-                seconds = on_run_clock(times, self._clocks.get(host, ())) / 1e9
+                seconds = on_run_clock(times, self._recent.clocks.get(host, ())) / 1e9
                 counters = [counters_of(one, float(t)) for one, t in zip(samples, seconds, strict=True)]
                 self.hosts[host].add(counters, self.opened_s)
 
@@ -195,9 +165,3 @@ class LiveRun:
                 self.evaluations.append(
                     (round(at_s, 3), int(one["update"]), float(one["loss"]), float(one["accuracy"]))
                 )
-
-
-def _joined(kept: deque[bytes]) -> bytes:
-    """The last records of a task."""
-    data = b"".join(kept)
-    return data[-_KEPT_RECORDS * RECORD_BYTES :]

@@ -137,6 +137,16 @@ def test_a_worker_that_all_others_wait_for_is_a_straggler() -> None:
     assert "--strategy ps-async" in " ".join(verdict.remedy)
 
 
+def test_a_cpu_limit_that_is_not_the_runs_own_is_known_from_throttled_periods() -> None:
+    slow, quick = worker(1, compute=9, wait=1), worker(0, compute=1, wait=9)
+    base = facts(quick, slow, synchronous=True)
+    hosts = tuple(msgspec.structs.replace(host, throttled=0.9 if host.host == "h3" else None) for host in base.hosts)
+    verdict = judge(msgspec.structs.replace(base, hosts=hosts), CONFIGURATION)
+    assert verdict.cause == "straggler"
+    assert "a CPU limit stopped the tasks of h3 in 90 % of its periods" in verdict.evidence
+    assert any("limit of the host's CPU time" in remedy for remedy in verdict.remedy)
+
+
 def test_the_cpu_limit_of_a_straggler_is_in_evidence_and_remedy() -> None:
     slow, quick = worker(1, compute=9, wait=1), worker(0, compute=1, wait=9)
     verdict = judge(with_cpu_limit(facts(quick, slow, synchronous=True), "h3", 0.1), LIMITED)

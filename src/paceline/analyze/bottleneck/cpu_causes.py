@@ -95,6 +95,9 @@ def most_threads(facts: Facts) -> int:
 def cpu_limit_evidence(facts: Facts, host_name: str) -> list[str]:
     """A sentence about the use of the host's CPU limit; no sentence if the host has no limit."""
     host = facts.host(host_name)
-    if host.cpus is None:
-        return []
-    return [f"the tasks of {host_name} used {host.cpu_cores:.2f} of the {host.cpus:g} cores allowed"]
+    if host.cpus is not None:
+        return [f"the tasks of {host_name} used {host.cpu_cores:.2f} of the {host.cpus:g} cores allowed"]
+    # The limit is not one of the run's own: it belongs to a fault, or to a container.
+    if host.throttled is not None and host.cpu_limit_reached:
+        return [f"a CPU limit stopped the tasks of {host_name} in {percent(host.throttled)} of its periods"]
+    return []

@@ -308,11 +308,18 @@ def _add_worker(configuration: Configuration) -> Iterator[tuple[str, str]]:
         yield "split the work between two workers", configuration.command(strategy=multi_worker.name, layout=layout)
 
 
+_FOREIGN_LIMIT = ("remove the limit of the host's CPU time, which is not one of the run's --cpus", "")
+
+
 def _raise_cpu_limit(configuration: Configuration) -> tuple[str, str]:
+    if configuration.spec.cpus is None:
+        return _FOREIGN_LIMIT
     return "allow the hosts more cores", configuration.command(cpus=_multiply_numbers(str(configuration.spec.cpus)))
 
 
 def _equal_cpu_limits(configuration: Configuration) -> tuple[str, str]:
+    if configuration.spec.cpus is None:
+        return _FOREIGN_LIMIT
     limits = [limit for limit in str(configuration.spec.cpus).split() if limit != "-"]
     highest = max(limits, key=float, default="1")
     return "allow every host the same number of cores", configuration.command(cpus=highest)

@@ -1,0 +1,83 @@
+"""The bottleneck of a run while it trains: a search every few seconds, in a thread, and an incident when it changes."""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import msgspec
+
+from paceline.analyze.bottleneck.episodes import episode_key
+from paceline.analyze.bottleneck.judge import NOT_CLEAR
+from paceline.analyze.recent import WINDOW_S, RecentRows
+from paceline.control.run_state import CurrentBottleneck
+from paceline.store.journal import Entry
+from paceline.store.paths import RunPaths
+from paceline.store.run import StoredRun
+from paceline.store.verdict import Verdict
+
+SEARCH_EVERY_S = 3.0
+_FIRST_SEARCH_S = 4.0
+"""Of training: before, there are too few samples of the hosts."""
+_CLEAR_SHARE = 0.4
+"""Smallest share of the workers' time with which a new bottleneck is an incident."""
+_ORDINARY = frozenset({"compute", "overhead", "barrier", "startup", NOT_CLEAR})
+"""Causes that are no incident: a run that has nothing else to wait for computes."""
+_MOST_INCIDENTS = 20
+
+
+class LiveBottleneck:
+    """Finds the bottleneck of the last seconds, again and again."""
+
+    def __init__(self, paths: RunPaths) -> None:
+        self.current: CurrentBottleneck | None = None
+        self._paths, self._rows = paths, RecentRows()
+        self._thread = ThreadPoolExecutor(1, "bottleneck")
+        self._search: Future[Verdict | None] | None = None
+        self._due_s = _FIRST_SEARCH_S
+        self._candidate: tuple[tuple[str, str], float] | None = None
+        """A bottleneck that was found once, and when. It counts when it is found again."""
+        self._incidents = 0
+
+    def add(self, entry: Entry) -> None:
+        """Take in an entry of the run's journal."""
+        self._rows.add(entry)
+
+    def poll(self, trained_s: float) -> str | None:
+        """To be called often during training. Returns the text of an incident if another bottleneck has begun."""
+        if self._search and self._search.done():
+            verdict, self._search = self._search.result(), None
+            return self._found(verdict, trained_s) if verdict else None
+        if self._search is None and trained_s >= self._due_s:
+            self._due_s = trained_s + SEARCH_EVERY_S
+            self._search = self._thread.submit(self._judge, self._rows.snapshot())
+        return None
+
+    def close(self) -> None:
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def _judge(self, rows: RecentRows) -> Verdict | None:
+        run = StoredRun(self._paths)
+        return rows.verdict(self._paths, run.header, run.events)
+
+    def _found(self, verdict: Verdict, trained_s: float) -> str | None:
+        key, current = episode_key(verdict), self.current
+        if current and key == _key(current):
+            self.current = msgspec.structs.replace(current, where=verdict.where, share=verdict.share)
+            self._candidate = None
+            return None
+        if verdict.cause == NOT_CLEAR or self._candidate is None or self._candidate[0] != key:
+            # The period that was judged began some seconds ago, and the bottleneck somewhere in it.
+            self._candidate = (key, max(0.0, trained_s - WINDOW_S / 2)) if verdict.cause != NOT_CLEAR else None
+            return None
+        since_s = self._candidate[1] if current else 0.0
+        self.current = CurrentBottleneck(verdict.cause, verdict.where, verdict.share, since_s)
+        self._candidate = None
+        if current is None or verdict.cause in _ORDINARY or verdict.share < _CLEAR_SHARE:
+            return None
+        self._incidents += 1
+        if self._incidents > _MOST_INCIDENTS:
+            return None
+        where = f", {verdict.where}" if verdict.where else ""
+        return f"the bottleneck is now {verdict.cause}{where}, since about {since_s:.0f} s of training"
+
+
+def _key(current: CurrentBottleneck) -> tuple[str, str]:
+    return episode_key(Verdict(cause=current.cause, where=current.where, share=current.share, evidence=[], remedy=[]))
