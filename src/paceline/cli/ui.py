@@ -20,6 +20,7 @@ def ui(
 
     Prints the address of the page, which contains a token, and serves it until Ctrl-C.
     """
+    from contextlib import suppress
     from pathlib import Path
 
     from paceline.cli.console import print_message
@@ -37,5 +38,6 @@ def ui(
 
             webbrowser.open(url)
 
-    serve(Path(runs), tokens, listener, on_start)
+    with suppress(KeyboardInterrupt):
+        serve(Path(runs), tokens, listener, on_start)
     return 0

@@ -151,6 +151,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     y: Sequence[float | None]
     colour: int = 0
     """Number of the line colour."""
+    phase: str = ""
+    """The phase whose colour the line has, if it is about one."""
     dashed: bool = False
     thin: bool = False
     points: bool = False

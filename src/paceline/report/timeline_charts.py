@@ -77,11 +77,11 @@ def _share_lines(run: RunData, shares: pl.DataFrame, task: str) -> list[Line]:
     times = own.select(pl.col("t_s").unique()).sort("t_s")
     xs = [x or 0.0 for x in compact(times["t_s"].to_numpy() - run.start_s)]
     lines = []
-    for number, kind in enumerate(TIMED_NAMES):
+    for kind in TIMED_NAMES:
         phase = times.join(own.filter(pl.col("kind") == kind), on="t_s", how="left").sort("t_s")
         if phase["share"].is_not_null().any():
             values = compact(phase["share"].fill_null(0).to_numpy() * 100, 3)
-            lines.append(Line(name=kind, x=xs, y=values, colour=number, dashed=number >= 8))
+            lines.append(Line(name=kind, x=xs, y=values, phase=kind))
     return lines
 
 

@@ -43,7 +43,7 @@
         const { ctx, bbox } = plot;
         ctx.save();
         ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`; ctx.fillStyle = ctx.strokeStyle = P.colour("bad");
-        ctx.lineWidth = 1.5 * devicePixelRatio; ctx.setLineDash([2 * devicePixelRatio, 4 * devicePixelRatio]);
+        ctx.lineWidth = 1.5 * devicePixelRatio; ctx.setLineDash([2 * devicePixelRatio, 4 * devicePixelRatio]); ctx.textAlign = "left"; ctx.textBaseline = "bottom";
         for (const limit of limits) {
           const y = plot.valToPos(limit.value, "y", true);
           if (y < bbox.top || y > bbox.top + bbox.height) continue;
@@ -73,10 +73,10 @@
       cursor: { drag: { x: true, y: false }, points: { size: 6 }, sync: { key: onRange ? onRange.key : null } },
       scales: { x: { time: false }, y: { distr: panel.log ? 3 : 1, ...(range ? { range } : {}) } },
       series: [{ label: xTitle || "at", value: (_, value) => (value === null || value === undefined ? "-" : P.number(value)) }, ...panel.lines.map((line) => ({
-        label: line.name, stroke: P.lineColour(line.colour || 0), width: line.thin ? 1 : 2, dash: line.dashed ? [5, 4] : undefined,
+        label: line.name, stroke: line.phase ? P.phaseColour(line.phase) : P.lineColour(line.colour || 0), width: line.thin ? 1 : 2, dash: line.dashed ? [5, 4] : undefined,
         spanGaps: true, points: { show: Boolean(line.points), size: 5 }, value: (_, value) => P.number(value),
       }))],
-      axes: [axis({ label: xTitle || undefined, labelSize: xTitle ? 20 : 0, size: 30, values: labels }), axis({ label: panel.title, size: 58, labelSize: 20, values: panel.log ? undefined : labels })],
+      axes: [axis({ label: xTitle || undefined, labelSize: xTitle ? 20 : 0, size: 30, values: labels }), axis({ label: panel.title, size: 62, labelSize: 24, values: panel.log ? undefined : labels })],
       plugins: [P.markPlugin(marks), limitPlugin(limits)],
       hooks: onRange ? { setSelect: [(plot) => { if (plot.select.width > 4) onRange(plot.posToVal(plot.select.left, "x"), plot.posToVal(plot.select.left + plot.select.width, "x")); }] } : {},
     };

@@ -53,7 +53,8 @@
     let range = [...full], drag = null;
     const canvas = P.h("canvas", { tabindex: "0", role: "img", "aria-label": `${block.title}: ${view.name}. Keys: plus and minus zoom, the arrows move, 0 shows all.` });
     const plot = P.h("div", { class: "plot timeline" }, canvas);
-    P.put(body, P.legend(block.phases), plot, P.markList(block.marks));
+    const used = new Set(block.views.flatMap((one) => one.spans.filter((_, at) => at % 5 === 1)));
+    P.put(body, P.legend(block.phases.filter((_, number) => used.has(number))), plot, P.markList(block.marks));
     const redraw = () => draw(canvas, block, view, range);
     const move = (low, high) => {
       const size = Math.min(Math.max(high - low, 1e-5), full[1] - full[0]);
