@@ -8,7 +8,7 @@ _TESTS = Path(__file__).parent.parent
 SHARED_FOLDERS = frozenset({
     "analyze", "api", "cli", "contracts", "data", "docs", "engines", "exports", "files", "fuzz", "messages",
     "metrics", "paramserver", "plan", "plugins", "present", "recipes", "recording", "report", "spec", "store",
-    "strategies", "task", "terminal", "train", "workloads",
+    "strategies", "task", "terminal", "ui", "train", "workloads",
 })  # fmt: skip
 
 

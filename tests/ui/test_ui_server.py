@@ -105,6 +105,11 @@ def test_a_name_is_never_a_path(server: Server, path: str, name: str) -> None:
     assert json.loads(content)["error"]
 
 
+@pytest.mark.parametrize("path", ["/api/status", "/api/log", "/api/live"])
+def test_what_is_about_one_run_needs_the_name_of_a_run(server: Server, path: str) -> None:
+    assert server.request(f"{path}?run=modes")[0] == 404
+
+
 def test_a_log_is_printable_text_and_only_its_end(server: Server) -> None:
     assert server.json("/api/log?run=nasty-1")["tasks"] == ["w0"]
     log = server.json("/api/log?run=nasty-1&task=w0")
@@ -142,6 +147,7 @@ def test_with_edit_runs_are_renamed_and_deleted(runs: Path, tmp_path: Path) -> N
             assert server.request("/api/rename", method="POST", body={"run": "best", "name": name})[0] == 404
         assert server.request("/api/delete", method="POST", body={"runs": ["../runs/best"]})[0] == 404
         assert server.request("/api/delete", method="POST", body=["best"])[0] == 404
+        assert server.request("/api/delete", method="POST", body={"runs": ["two"]})[0] == 404  # Only a sweep has it.
         assert server.json("/api/delete", method="POST", body={"runs": ["two-1"]}) == {"deleted": ["two-1"]}
         assert [row[0] for row in server.json("/api/runs")["rows"]] == ["best"]
     assert [entry.name for entry in own.iterdir() if entry.is_dir()] == ["best"]

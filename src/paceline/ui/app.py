@@ -73,7 +73,7 @@ class Pages:
         return _json({"columns": COLUMNS, "rows": rows, "may_change": self._tokens.allows_changes(_token(request))})
 
     async def _status(self, request: Request) -> Response:
-        (paths,) = self._list.find(_names(request)[:1])
+        (paths,) = self._list.find(_names(request)[:1], sweeps=False)
         return _json({"running": await run_in_threadpool(is_in_progress, paths)})
 
     async def _report(self, request: Request) -> Response:
@@ -104,11 +104,11 @@ class Pages:
         return msgspec.structs.replace(page, problems=[*page.problems, *problems])
 
     async def _log(self, request: Request) -> Response:
-        (paths,) = self._list.find(_names(request)[:1])
+        (paths,) = self._list.find(_names(request)[:1], sweeps=False)
         return _json(await run_in_threadpool(log_tail, paths, request.query_params.get("task", "")))
 
     async def _live(self, request: Request) -> Response:
-        (paths,) = self._list.find(_names(request)[:1])
+        (paths,) = self._list.find(_names(request)[:1], sweeps=False)
         return StreamingResponse(self._until_left(request, paths), media_type="text/event-stream")
 
     async def _until_left(self, request: Request, paths: Any) -> AsyncIterator[bytes]:
@@ -119,14 +119,14 @@ class Pages:
 
     async def _delete(self, request: Request) -> Response:
         body = await _body(request)
-        selected = self._list.find([str(name) for name in body.get("runs", [])])
+        selected = self._list.find([str(name) for name in body.get("runs", [])], sweeps=False)
         for paths in selected:
             await run_in_threadpool(remove_run, paths)
         return _json({"deleted": [paths.id for paths in selected]})
 
     async def _rename(self, request: Request) -> Response:
         body = await _body(request)
-        (paths,) = self._list.find([str(body.get("run", ""))])
+        (paths,) = self._list.find([str(body.get("run", ""))], sweeps=False)
         renamed = await run_in_threadpool(rename_run, paths, str(body.get("name", "")))
         return _json({"run": renamed.id})
 

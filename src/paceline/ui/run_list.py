@@ -65,15 +65,15 @@ class RunList:
             del self._rows[gone]
         return list(reversed(found.values()))
 
-    def find(self, names: list[str]) -> list[RunPaths]:
-        """The runs with these ids; a name that is not an id is that of a sweep. StoreError if there is none.
+    def find(self, names: list[str], *, sweeps: bool = True) -> list[RunPaths]:
+        """The runs with these ids; with `sweeps`, a name that is not an id is that of a sweep. StoreError if none is.
 
         Names are compared with those in the directory and never used as a path.
         """
         known = {paths.id: paths for paths in all_runs(self.runs)}
         selected: dict[str, RunPaths] = {}
         for name in names:
-            matches = [name] if name in known else [run for run in known if sweep_of(run) == name]
+            matches = [name] if name in known else [run for run in known if sweeps and sweep_of(run) == name]
             if not matches:
                 raise StoreError(f"there is no run or sweep '{name}' in {self.runs}")
             selected |= {run: known[run] for run in matches}

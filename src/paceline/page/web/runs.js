@@ -32,11 +32,15 @@
 
   function sorted(runs) {
     const { key, descending } = state.sort, sign = descending ? -1 : 1;
-    return runs.sort((one, other) => {
-      const [a, b] = [one[key], other[key]], [noA, noB] = [a === null || a === "", b === null || b === ""];
-      if (noA || noB) return noA - noB;
-      return sign * (typeof a === "number" ? a - b : collator.compare(a, b)) || collator.compare(other.run, one.run);
+    // Texts are compared once for each different text, not for each pair of runs.
+    const texts = [...new Set(runs.map((run) => run[key]).filter((value) => typeof value === "string" && value))].sort(collator.compare);
+    const ranks = new Map(texts.map((text, rank) => [text, rank]));
+    const keyed = runs.map((run, order) => ({ run, order, value: typeof run[key] === "number" ? run[key] : ranks.get(run[key]) ?? null }));
+    keyed.sort((one, other) => {
+      if (one.value === null || other.value === null) return (one.value === null) - (other.value === null) || one.order - other.order;
+      return sign * (one.value - other.value) || one.order - other.order;
     });
+    return keyed.map((item) => item.run);
   }
 
   function selected(all) {
@@ -49,6 +53,8 @@
   P.runsPage = function (list, reload) {
     const all = list.rows.map((row) => Object.fromEntries(list.columns.map((name, at) => [name, row[at]])));
     let shown = [];
+    // The runs that are selected; those of a selected sweep one by one.
+    const chosenRuns = () => { if (!state.chosen.size) return []; const ids = new Set(all.map((run) => run.run)); return all.map((run) => run.run).filter((run) => state.chosen.has(run) || (state.chosen.has(sweepOf(run)) && !ids.has(sweepOf(run)))); };
     const status = P.h("p", { class: "soft", role: "status" });
     const search = P.h("input", { type: "search", placeholder: "search", "aria-label": "Search runs", value: state.search });
     const filters = FILTERS.map((key) => {
@@ -61,8 +67,8 @@
     const sweeps = P.h("button", { type: "button", "aria-pressed": String(state.sweeps), onclick: () => { state.sweeps = !state.sweeps; sweeps.setAttribute("aria-pressed", String(state.sweeps)); update(); } }, "Sweeps");
     const compare = P.h("button", { type: "button", class: "primary", onclick: () => { location.hash = `#/compare/${[...state.chosen].map(encodeURIComponent).join(",")}`; } });
     const clear = P.h("button", { type: "button", onclick: () => { state.chosen.clear(); update(); } }, "Clear selection");
-    const remove = P.h("button", { type: "button", hidden: !list.may_change, onclick: () => change("/api/delete", { runs: [...state.chosen] }, `Delete ${P.count(state.chosen.size, "run")} with all files? This cannot be undone.`) }, "Delete");
-    const rename = P.h("button", { type: "button", hidden: !list.may_change, onclick: () => { const run = [...state.chosen][0], name = prompt(`New name of ${run}`, run); if (name) change("/api/rename", { run, name }); } }, "Rename");
+    const remove = P.h("button", { type: "button", hidden: !list.may_change, onclick: () => change("/api/delete", { runs: chosenRuns() }, `Delete ${P.count(chosenRuns().length, "run")} with all files? This cannot be undone.`) }, "Delete");
+    const rename = P.h("button", { type: "button", hidden: !list.may_change, onclick: () => { const [run] = chosenRuns(), name = prompt(`New name of ${run}`, run); if (name) change("/api/rename", { run, name }); } }, "Rename");
     async function change(path, body, question) {
       if (question && !confirm(question)) return;
       try { await P.fetch(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } }); state.chosen.clear(); reload(); } catch (error) { status.textContent = error.message; }
@@ -99,8 +105,8 @@
       body.replaceChildren(...parts);
     }
     function counts() {
-      compare.textContent = state.chosen.size ? `Compare ${state.chosen.size} selected` : "Compare selected";
-      compare.disabled = state.chosen.size < 1; clear.disabled = remove.disabled = !state.chosen.size; rename.disabled = state.chosen.size !== 1;
+      compare.textContent = state.chosen.size ? `Compare ${chosenRuns().length} selected` : "Compare selected";
+      compare.disabled = state.chosen.size < 1; clear.disabled = remove.disabled = !state.chosen.size; rename.disabled = chosenRuns().length !== 1;
     }
     function update() {
       const begun = performance.now();
