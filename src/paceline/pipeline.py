@@ -364,6 +364,7 @@ def header_of(run_plan: RunPlan, data: PreparedData, start: ResumePoint, *, cloc
         trains=run_plan.trains,
         limits={limits.host: limits for limits in run_plan.limits},
         operations_per_example=_operations_per_example(run_plan),
+        tokens_per_example=model.tokens if (model := _workload(run_plan).model) else None,
         lr=run_plan.optimizer.lr if run_plan.trains and not run_plan.is_script else None,
         optimizer=describe(run_plan.optimizer) if run_plan.trains and not run_plan.is_script else None,
         update_limit=run_plan.update_limit,

@@ -42,7 +42,16 @@ def test_the_user_is_told_about_a_substitute(
 def test_presence_describes_every_data_set(data_dir: Path, complete_source: Source) -> None:
     mnist.ensure([complete_source])
     states = registry.presence()
-    assert set(states) == {"mnist", "fashion-mnist", "distorted-mnist", "cifar10", "imagenet", "sparse"}
+    assert set(states) == {
+        "mnist",
+        "fashion-mnist",
+        "distorted-mnist",
+        "cifar10",
+        "imagenet",
+        "sparse",
+        "text",
+        "text-256",
+    }
     assert states["mnist"] == (True, f"mnist in {data_dir}")
     assert states["distorted-mnist"][1].startswith("distorted mnist")
     assert states["cifar10"] == (True, "not on this machine yet: fetched when a run first needs it")

@@ -19,6 +19,7 @@ from paceline.analyze.memory_growth import memory_growth
 from paceline.analyze.recovery import recoveries
 from paceline.analyze.run_hosts import hosts_between
 from paceline.analyze.training import Training, first_step_s, steps_before, total_s, updates_of
+from paceline.analyze.utilisation import flops_utilisation, tokens_per_s
 from paceline.analyze.workers import StepSums, run_exchanged, worker_results
 from paceline.plan.roles import CHIEF
 from paceline.spec.experiment import IDENTIFYING
@@ -51,10 +52,14 @@ def summarize(run: StoredRun) -> Result:
     hosts = hosts_between(run, training.start_s, training.end_s)
     machines = machines_of(run)
     background = _background_cores(run, training, machines)
+    amounts = _amounts(run, training, workers, sums)
+    examples_per_s = amounts["examples_per_s"]
     return Result(
         **_identity(run, sums.batch),
         **_outcome(run, training),
-        **_amounts(run, training, workers, sums),
+        **amounts,
+        tokens_per_s=tokens_per_s(run.header, examples_per_s),
+        model_flops_utilisation=flops_utilisation(run.header, training, examples_per_s, machines.total_cores),
         workers=workers,
         hosts=hosts,
         links=_pair_links(run),

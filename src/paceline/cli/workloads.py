@@ -9,8 +9,10 @@ def workloads() -> int:
     from paceline.workloads.registry import WORKLOADS
 
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for column in ("workload", "description", "parameters", "data", "examples", "learning rate", "momentum"):
-        table.add_column(column, justify="left" if column in ("workload", "description", "data") else "right")
+    for column in ("workload", "description", "parameters", "data", "examples", "learning rate", "optimizer"):
+        table.add_column(
+            column, justify="left" if column in ("workload", "description", "data", "optimizer") else "right"
+        )
     for sizes in WORKLOADS.values():
         for workload in sizes.values():
             model = workload.model
@@ -19,7 +21,7 @@ def workloads() -> int:
                 workload.dataset,
                 f"{workload.train_examples:,}",
                 f"{workload.lr:g}",
-                f"{workload.momentum:g}" if workload.momentum else "",
+                workload.optimizer or (f"momentum {workload.momentum:g}" if workload.momentum else "sgd"),
             )
             table.add_row(workload.title, workload.summary, *(details or ()))
     output().print(table)

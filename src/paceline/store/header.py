@@ -65,6 +65,8 @@ class RunHeader(msgspec.Struct, frozen=True, kw_only=True):
     """Link and CPU limits by host."""
     operations_per_example: int | None = None
     """Floating-point operations of a training step for one example; None for a model of the user."""
+    tokens_per_example: int | None = None
+    """The number of tokens of an example, if examples are sequences."""
     lr: float | None = None
     """Learning rate of an update, with --set lr_scale applied; None if nothing is trained, or if the run is older."""
     optimizer: str | None = None

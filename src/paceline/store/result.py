@@ -276,6 +276,11 @@ class Result(msgspec.Struct, kw_only=True):
     """Learning rate of an update, with lr_scale applied; None if nothing is trained, or if an older version trained."""
     optimizer: str | None = None
     """The optimizer, e.g. adamw:weight_decay=0.1; None if nothing is trained, or if an older version trained."""
+    tokens_per_s: float | None = None
+    """Tokens of training examples per second, over all workers; None if examples are not sequences."""
+    model_flops_utilisation: float | None = None
+    """The floating-point operations that the model needs per second, as a share of what all cores of the run's machines
+    can do; None for a model of the user's, whose operations are not known, and in runs of older versions."""
     exchanged: RunExchanged | None = None
     """What the workers exchanged with other tasks; None if that is not known of every worker."""
     machine_cores: int = 0

@@ -132,7 +132,8 @@ def _throughput(result: Result) -> str:
     updates = f"{numbers.number(result.updates_per_s)} updates/s ({result.updates:,} updates)"
     if not result.batch:
         return updates
-    return f"{updates}, {numbers.number(result.examples_per_s)} examples/s ({result.examples:,} examples)"
+    tokens = "" if result.tokens_per_s is None else f", {numbers.number(result.tokens_per_s)} tokens/s"
+    return f"{updates}, {numbers.number(result.examples_per_s)} examples/s ({result.examples:,} examples){tokens}"
 
 
 def _quality(result: Result) -> str:
@@ -141,6 +142,7 @@ def _quality(result: Result) -> str:
         parts.append(f"accuracy {numbers.accuracy(result.final.accuracy)}")
     if result.final.auc is not None:
         parts.append(f"AUC {result.final.auc:.4f}")
+    parts += [f"{name} {value:.4g}" for name, value in result.final.metrics.items()]
     return ", ".join(parts)
 
 
