@@ -240,7 +240,7 @@ def _versions(run: StoredRun) -> dict[str, str | None]:
 def _final(run: StoredRun, chief: FinishedEvent | None) -> Final:
     if chief and chief.value is not None:
         return Final(loss=None, accuracy=None, value=chief.value)
-    if chief and chief.loss is not None:
+    if chief and (chief.loss is not None or chief.accuracy is not None or chief.metrics):
         return Final(loss=chief.loss, accuracy=chief.accuracy, auc=chief.auc, metrics=chief.metrics)
     # A run that was killed has no final evaluation: its last evaluation takes that place.
     # The evaluations of a user's script have a loss only if the script reports one.
@@ -248,8 +248,9 @@ def _final(run: StoredRun, chief: FinishedEvent | None) -> Final:
     evaluations = run.scan_steps().filter((pl.col("kind") == "eval") & (pl.col("task") == CHIEF) & has_loss)
     last = run.collect(evaluations).sort("t_s").tail(1)
     if len(last):
-        accuracy = float(last["accuracy"][0])
-        return Final(loss=float(last["loss"][0]), accuracy=None if math.isnan(accuracy) else accuracy)
+        loss, accuracy = (float(last[column][0]) for column in ("loss", "accuracy"))
+        is_evaluated_by_user = math.isnan(loss) and not math.isnan(accuracy)
+        return Final(loss=None if is_evaluated_by_user else loss, accuracy=None if math.isnan(accuracy) else accuracy)
     return Final(loss=None, accuracy=None)
 
 

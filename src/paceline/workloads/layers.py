@@ -105,9 +105,22 @@ class LayerNorm(msgspec.Struct, frozen=True, tag=True):
     """Normalizes the last axis to mean 0 and variance 1, then scales and shifts it."""
 
 
+class GroupNorm(msgspec.Struct, frozen=True, tag=True):
+    """Normalizes each group of channels of an image to mean 0 and variance 1, then scales and shifts each channel."""
+
+    groups: int
+
+
+class Residual(msgspec.Struct, frozen=True, tag=True):
+    """Adds the output of its layers to its input. If they change the shape of an image, the input goes through a
+    convolution of size 1 first."""
+
+    layers: tuple["Layer", ...]
+
+
 Layer = (
     Dense | Conv | MaxPool | AveragePool | Relu | Sigmoid | Tanh | Flatten | Dropout | SpatialTransformer | SparseLinear
-    | Embedding | TransformerBlock | LayerNorm
+    | Embedding | TransformerBlock | LayerNorm | GroupNorm | Residual
 )  # fmt: skip
 NORM_EPSILON = 1e-5
 """Added to the variance in a layer normalization."""
@@ -146,6 +159,19 @@ def shape_after(layer: Layer, shape: Shape) -> Shape:
             if any(isinstance(inner, Dropout | SpatialTransformer) for inner in localisation):
                 raise ValueError("SpatialTransformer: localisation cannot contain Dropout or SpatialTransformer")
             return (size, size, channels)
+        case GroupNorm(groups):
+            if _check_dimensions(layer, shape, 3)[2] % groups:
+                raise ValueError(f"GroupNorm cannot divide {shape[2]} channels into {groups} groups of the same size")
+            return shape
+        case Residual(inner):
+            if any(isinstance(one, Dropout | SpatialTransformer) for one in inner):
+                raise ValueError("Residual: its layers cannot contain Dropout or SpatialTransformer")
+            after = shapes_along(inner, shape)[-1]
+            if after != shape and len(shape) != 3:
+                raise ValueError(
+                    f"Residual: its layers change the shape from {shape} to {after}: only images may change"
+                )
+            return after
         case Flatten():
             return (prod(shape),)
         case SparseLinear():
@@ -189,8 +215,13 @@ def parameters_of(layers: Sequence[Layer], shape: Shape, prefix: str = "") -> It
                 yield ParameterShape(f"{name}.positions", (before[0], width), init=init)
             case TransformerBlock(expansion=expansion):
                 yield from _block_parameters(name, before[1], expansion)
-            case LayerNorm():
+            case LayerNorm() | GroupNorm():
                 yield from _norm_parameters(name, before[-1])
+            case Residual(inner):
+                yield from parameters_of(inner, before, f"{name}.")
+                if (after := shapes[number + 1]) != before:
+                    bound = _bound(before[2], after[2], before_relu=False)
+                    yield ParameterShape(f"{name}.shortcut.weight", (after[2], before[2], 1, 1), bound)
             case SparseLinear(features=features):
                 yield ParameterShape(f"{name}.weight", (features,))
                 yield ParameterShape(f"{name}.bias", (1,))
@@ -214,7 +245,12 @@ def _norm_parameters(name: str, width: int) -> Iterator[ParameterShape]:
 
 
 def has_activation(layers: Sequence[Layer]) -> bool:
-    return any(isinstance(layer, Relu | Sigmoid | Tanh | SpatialTransformer) for layer in layers)
+    return any(isinstance(layer, Relu | Sigmoid | Tanh | SpatialTransformer | Residual) for layer in layers)
+
+
+def shortcut_stride(height: int, after_height: int) -> int:
+    """The stride of the convolution that brings the input of a Residual to the height of its output."""
+    return -(-height // after_height)
 
 
 def with_activation(layers: Sequence[Layer], name: str) -> tuple[Layer, ...]:
@@ -225,6 +261,8 @@ def with_activation(layers: Sequence[Layer], name: str) -> tuple[Layer, ...]:
     def changed(layer: Layer) -> Layer:
         if isinstance(layer, SpatialTransformer):
             return SpatialTransformer(with_activation(layer.localisation, name), layer.size)
+        if isinstance(layer, Residual):
+            return Residual(with_activation(layer.layers, name))
         return activation if isinstance(layer, Relu | Sigmoid | Tanh) else layer
 
     return tuple(map(changed, layers))

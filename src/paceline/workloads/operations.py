@@ -7,6 +7,7 @@ from paceline.workloads.layers import (
     Conv,
     Dense,
     Layer,
+    Residual,
     Shape,
     SparseLinear,
     SpatialTransformer,
@@ -44,6 +45,9 @@ def _layer_operations(layer: Layer, before: Shape, after: Shape) -> int:
             return 2 * prod(after) * before[2] * size * size
         case SparseLinear(nonzeros=nonzeros):
             return 2 * nonzeros
+        case Residual(inner):
+            shortcut = 2 * prod(after) * before[-1] if after != before else 0
+            return _forward(inner, before) + shortcut + prod(after)
         case SpatialTransformer(localisation):
             return _forward(localisation, before) + _OPERATIONS_PER_PIXEL * prod(after)
         case _:

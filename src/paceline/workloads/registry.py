@@ -9,6 +9,7 @@ from paceline.workloads import (
     lenet,
     logreg,
     matmul,
+    resnet,
     sparse_logreg,
     spatial_transformer,
     transformer,
@@ -22,7 +23,7 @@ Sizes = Mapping[str, Workload]
 
 WORKLOADS: Mapping[str, Sizes] = {
     module.SIZES[0].name: {workload.size: workload for workload in module.SIZES}
-    for module in (logreg, sparse_logreg, lenet, alexnet, autoencoder, spatial_transformer, transformer, matmul)
+    for module in (logreg, sparse_logreg, lenet, alexnet, resnet, autoencoder, spatial_transformer, transformer, matmul)
 }
 
 

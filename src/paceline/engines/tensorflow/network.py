@@ -13,15 +13,18 @@ from paceline.workloads.layers import (
     Dropout,
     Embedding,
     Flatten,
+    GroupNorm,
     Layer,
     LayerNorm,
     MaxPool,
     Relu,
+    Residual,
     Sigmoid,
     SparseLinear,
     SpatialTransformer,
     Tanh,
     TransformerBlock,
+    shortcut_stride,
 )
 from paceline.workloads.model import AnyModel, Feed, Model
 from paceline.workloads.outputs import main_output
@@ -98,6 +101,14 @@ def _apply(layers: Sequence[Layer], x: Tensor, values: Iterator[Tensor], extra_i
                 x = _transformer_block(layer, x, values)
             case LayerNorm():
                 x = _layer_norm(x, values)
+            case GroupNorm(groups):
+                x = _group_norm(groups, x, values)
+            case Residual(inner):
+                changed = _apply(inner, x, values, iter(()))
+                if changed.shape[1:] != x.shape[1:]:
+                    weight = tf.transpose(next(values), [2, 3, 1, 0])
+                    x = tf.nn.conv2d(x, weight, shortcut_stride(int(x.shape[1]), int(changed.shape[1])), "VALID")
+                x = x + changed
             case Conv(_, _, stride, padding):
                 # The weight is stored as [filters, channels, height, width]; TensorFlow expects the filters last.
                 weight, bias = tf.transpose(next(values), [2, 3, 1, 0]), next(values)
@@ -159,6 +170,14 @@ def _layer_norm(x: Tensor, values: Iterator[Tensor]) -> Tensor:
     mean, variance = tf.nn.moments(x, [-1], keepdims=True)
     scale, offset = next(values), next(values)
     return tf.nn.batch_normalization(x, mean, variance, offset, scale, NORM_EPSILON)
+
+
+def _group_norm(groups: int, x: Tensor, values: Iterator[Tensor]) -> Tensor:
+    height, width, channels = (int(side) for side in x.shape[1:])
+    grouped = tf.reshape(x, [-1, height, width, groups, channels // groups])
+    mean, variance = tf.nn.moments(grouped, [1, 2, 4], keepdims=True)
+    normal = tf.reshape((grouped - mean) * tf.math.rsqrt(variance + NORM_EPSILON), [-1, height, width, channels])
+    return normal * next(values) + next(values)
 
 
 def _values_per_example(x: Tensor) -> int:

@@ -17,15 +17,18 @@ from paceline.workloads.layers import (
     Dropout,
     Embedding,
     Flatten,
+    GroupNorm,
     Layer,
     LayerNorm,
     MaxPool,
     Relu,
+    Residual,
     Sigmoid,
     SparseLinear,
     SpatialTransformer,
     Tanh,
     TransformerBlock,
+    shortcut_stride,
 )
 from paceline.workloads.model import Loss, Model
 
@@ -99,6 +102,13 @@ def _apply(
                 x = _transformer_block(layer, x, tensors)
             case LayerNorm():
                 x = _layer_norm(x, tensors)
+            case GroupNorm(groups):
+                x = functional.group_norm(x, groups, next(tensors), next(tensors), NORM_EPSILON)
+            case Residual(inner):
+                changed = _apply(inner, x, tensors, iter(()), buffers)
+                if changed.shape != x.shape:
+                    x = functional.conv2d(x, next(tensors), None, shortcut_stride(x.shape[2], changed.shape[2]))
+                x = x + changed
             case SparseLinear():
                 weight, bias = next(tensors), next(tensors)
                 x = ((weight[x] * next(extra_inputs)).sum(1) + bias).unsqueeze(1)
