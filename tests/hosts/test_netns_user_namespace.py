@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-UNSHARE = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
+UNSHARE = ["unshare", "--user", "--map-root-user", "--net", "--mount", "sh", "-c"]
 
 
 def user_namespaces_work() -> bool:
