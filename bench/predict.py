@@ -54,12 +54,12 @@ def read(directory: Path) -> list[Observed]:
 
 
 def evaluate(profile: Sequence[Observed], blind: Sequence[Observed]) -> list[Outcome]:
-    """The predictions of all blind runs that other programs did not disturb."""
+    """The predictions of all blind runs, each under the background load that was measured during the run."""
     outcomes = []
-    usable = [run for run in blind if run.background_cores < DISTURBED_CORES]
+    usable = list(blind)
     first: dict[tuple[str, str], Predictor] = {}
     for number, run in enumerate(usable):
-        setup = msgspec.structs.replace(run.setup, background_cores={})
+        setup = run.setup
         key = run.workload, run.engine
         if key not in first:
             first[key] = Predictor(*key, run.transport, profile)
@@ -75,7 +75,8 @@ def evaluate(profile: Sequence[Observed], blind: Sequence[Observed]) -> list[Out
 def report(outcomes: Sequence[Outcome]) -> None:
     """Print a row for each configuration, then the errors and how many values are in their intervals."""
     table = Table(
-        *("workload", "engine", "strategy", "tasks", "batch", "link", "cpus", "measured", "predicted", "error"),
+        *("workload", "engine", "strategy", "tasks", "batch", "link", "cpus", "background", "measured", "predicted"),
+        "error",
         *("80 % interval", f"error after {_MORE_RUNS} runs"),
         title="Predictions of configurations that were never run, in updates/s",
         title_justify="left",
@@ -84,8 +85,10 @@ def report(outcomes: Sequence[Outcome]) -> None:
     for one in outcomes:
         table.add_row(*_cells(one))
     console.print(table)
+    quiet = [one for one in outcomes if one.run.background_cores < DISTURBED_CORES]
     for name, pairs in (
         ("never run", [(one.run, one.first) for one in outcomes]),
+        ("never run, without background load", [(one.run, one.first) for one in quiet]),
         (f"after {_MORE_RUNS} runs", [(one.run, one.later) for one in outcomes if one.later]),
     ):
         _summarize(name, pairs)
@@ -103,6 +106,7 @@ def _cells(one: Outcome) -> list[str]:
     return [
         *(one.run.workload, one.run.engine, setup.strategy.name, " ".join(words.values()), str(setup.batch)),
         *(" ".join(sorted(links)), " ".join(dict.fromkeys(f"{limit.cpus or '-'}" for limit in limits))),
+        f"{one.run.background_cores:.1f}",
         *(f"{one.run.updates_per_s:.2f}", f"{rate.value:.2f}", f"{_error(one.run, one.first):+.1%}"),
         f"{rate.low:.2f} to {rate.high:.2f}" + ("" if _covers(one.run, one.first) else " (outside)"),
         f"{_error(one.run, one.later):+.1%}" if one.later else "-",

@@ -26,6 +26,8 @@ TRUTH = Costs(
     ring_byte_s=1.5e-9,
     packet_s=6e-6,
     upkeep=0.0,
+    limited=1.1,
+    crowded=1.4,
     step_noise=0.05,
     overlap=0.15,
 )

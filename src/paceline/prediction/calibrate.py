@@ -24,23 +24,23 @@ _ROUGH = {
     "threaded": (1.5, 0.6),
     "worker_message_s": (1.5e-4, 1.0),
     "worker_byte_s": (1e-9, 0.7),
-    "worker_sync_s": (5e-5, 1.5),
+    "worker_sync_s": (2e-4, 1.5),
     "server_message_s": (2e-4, 1.0),
     "server_byte_s": (1.5e-9, 0.7),
-    "server_sync_s": (5e-5, 1.5),
-    "ring_step_s": (3e-4, 1.2),
+    "server_sync_s": (1e-4, 1.5),
+    "ring_step_s": (6e-4, 1.0),
     "round_s": (1.5e-4, 1.0),
     "ring_byte_s": (1.5e-9, 0.7),
     "packet_s": (6e-6, 0.5),
     "upkeep": (0.01, 1.0),
-    "limited": (1.03, 0.06),
-    "crowded": (1.25, 0.2),
+    "limited": (1.1, 0.1),
+    "crowded": (1.45, 0.1),
 }
 """Costs before anything was measured: median, and standard deviation of the logarithm."""
 NAMES = tuple(_ROUGH)
 _COMPUTE = ("step_s", "example_s", "threaded")
 """Costs that each workload has for itself."""
-_MEASUREMENT_SPREAD = 0.05
+_MEASUREMENT_SPREAD = 0.1
 """By how much the CPU time per step differs between repeats, on the log scale."""
 _PHASE_SPREAD = 0.1
 """The same for the time of the compute phase, which contains some waiting."""
@@ -60,10 +60,23 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     """Logarithms of the costs in the order of NAMES, and their covariance."""
     covariance: tuple[tuple[float, ...], ...]
 
-    def draw(self, rng: np.random.Generator) -> Costs:
-        """Costs that are as plausible as the estimated ones."""
-        values = np.exp(rng.multivariate_normal(self.mean, self.covariance))
-        return msgspec.structs.replace(self.costs, **dict(zip(NAMES, map(float, values), strict=True)))
+    def cpu_spread(self, run: Observed) -> float:
+        """How uncertain the CPU time of a step of such a run is: standard deviation of its logarithm.
+
+        Of the tasks of the run, that of the one whose CPU time is the least certain.
+        """
+        variances = []
+        for observation in _of_tasks(run):
+            slopes = np.zeros(len(NAMES))
+            parts = [term.factor * math.exp(self._exponent(term)) for term in observation.terms]
+            for term, part in zip(observation.terms, parts, strict=True):
+                for name, power in term.costs.items():
+                    slopes[NAMES.index(name.rpartition(" ")[2])] += power * part / sum(parts)
+            variances.append(float(slopes @ np.array(self.covariance) @ slopes))
+        return math.sqrt(max(variances, default=0.0))
+
+    def _exponent(self, term: "_Term") -> float:
+        return sum(power * self.mean[NAMES.index(name.rpartition(" ")[2])] for name, power in term.costs.items())
 
 
 class _Term(NamedTuple):
@@ -106,6 +119,10 @@ def _of_run(run: Observed) -> Iterator[_Observation]:
         # Without a CPU limit and with one thread, a worker computes as long as it uses the CPU.
         terms = [_Term(one.factor, one.costs | {"crowded": _crowding(run, worker)}) for one in _compute_terms(run, 1)]
         yield _Observation(terms, run.compute_seconds, math.hypot(_PHASE_SPREAD, run.background_cores))
+    yield from _of_tasks(run)
+
+
+def _of_tasks(run: Observed) -> Iterator[_Observation]:
     for task in run.tasks:
         condition = {"crowded": _crowding(run, task)}
         if (limits := run.setup.limits.get(task.host)) and limits.cpus is not None:

@@ -56,11 +56,11 @@ def what_if(base: Observed, runs: Sequence[Observed]) -> list[WhatIfCurve]:
     A curve is left out if its setting does not exist, such as the link of hosts without a limit.
     """
     predictor = Predictor(base.workload, base.engine, base.transport, runs)
-    cost_spread, curves = predictor.cost_spread(base.setup), []
+    curves = []
     for axis, unit, values, change in _axes(base.setup):
         points = []
         for value in values:
-            found = predictor.predict(change(value), cost_spread)
+            found = predictor.predict(change(value))
             points.append(
                 CurvePoint(
                     x=value,

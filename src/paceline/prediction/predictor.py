@@ -8,21 +8,21 @@ from statistics import fmean, median
 import msgspec
 import numpy as np
 
-from paceline.analyze.bottleneck.judge import name_bottleneck
+from paceline.analyze.bottleneck.judge import name_bottleneck, network_share
 from paceline.errors import PredictError
 from paceline.prediction.calibrate import Calibration, calibrate
 from paceline.prediction.cluster import Setup
 from paceline.prediction.costs import Costs
-from paceline.prediction.observe import Observed
+from paceline.prediction.observe import Observed, TaskCost
 from paceline.prediction.residuals import Residuals, features
 from paceline.prediction.simulate import simulate
 from paceline.prediction.threads import fair_threads
 from paceline.prediction.timing import Timing, fit_timing
 from paceline.store.verdict import AccountedTime
 
-_SEEDS, _DRAWS = 2, 3
-"""Simulations with the estimated costs, and with costs drawn from what is as plausible."""
-_DRAW_STEPS = 60
+_SEEDS = 2
+"""Simulations of each configuration."""
+_STEPS = 100
 _MOST_RESIDUALS = 30
 """Runs whose own prediction is compared with what was measured: the newest ones."""
 _QUANTILE = 1.2816
@@ -73,16 +73,15 @@ class Predictor:
                 f"first, e.g. paceline run {workload.partition(':')[0]} --engine {engine} --stop seconds=4"
             )
 
-    def predict(self, setup: Setup, cost_spread: float | None = None) -> Prediction:
-        """The prediction for a configuration.
-
-        `cost_spread` is what `cost_spread` returns for a similar configuration; the prediction then takes a fifth of
-        the time.
-        """
+    def predict(self, setup: Setup) -> Prediction:
+        """The prediction for a configuration."""
         costs = self.costs(setup)
-        simulated = [simulate(setup, costs, seed) for seed in range(_SEEDS if cost_spread is None else 1)]
-        residual, residual_spread = self.residuals.at(features(setup))
-        spread = math.hypot(residual_spread, self.cost_spread(setup) if cost_spread is None else cost_spread)
+        simulated = [simulate(setup, costs, seed) for seed in range(_SEEDS)]
+        bottleneck = name_bottleneck(simulated[0].facts)
+        network = network_share(simulated[0].facts)
+        residual, residual_spread = self.residuals.at(features(setup, network))
+        # Time on links does not depend on CPU time.
+        spread = math.hypot(residual_spread, self.cost_spread(setup) * (1 - network))
         center = math.exp(fmean(_log(one.updates_per_s) for one in simulated) + residual)
         reach = math.exp(_QUANTILE * spread)
         updates = Interval(value=center, low=center / reach, high=center * reach)
@@ -90,7 +89,7 @@ class Predictor:
         return Prediction(
             updates_per_s=updates,
             examples_per_s=updates.scaled(per_update),
-            bottleneck=name_bottleneck(simulated[0].facts),
+            bottleneck=bottleneck,
             rests_on=tuple(run.run for run in self._own),
             not_measured=self._not_measured(setup),
             log_spread=spread,
@@ -104,15 +103,13 @@ class Predictor:
     def residuals(self) -> Residuals:
         """How far the predictions of the measured runs were off, on the log scale."""
         runs = self._own[-_MOST_RESIDUALS:]
+        simulated = [simulate(run.setup, self.costs(run.setup, run), seed=0) for run in runs]
+        pairs = list(zip(runs, simulated, strict=True))
         return Residuals(
-            [features(run.setup) for run in runs],
-            [self.error(run) for run in runs],
+            [features(run.setup, network_share(one.facts)) for run, one in pairs],
+            [_log(run.updates_per_s) - _log(one.updates_per_s) for run, one in pairs],
             [_DISTURBED_SPREAD * run.background_cores for run in runs],
         )
-
-    def error(self, run: Observed) -> float:
-        """log(measured / simulated) of a run, under the background load that it had."""
-        return _log(run.updates_per_s) - _log(simulate(run.setup, self.costs(run.setup, run), seed=0).updates_per_s)
 
     def costs(self, setup: Setup, run: Observed | None = None) -> Costs:
         """The costs of a configuration; the threads are those of `run`, if it is given."""
@@ -167,15 +164,21 @@ class Predictor:
         return fair if fair == 1 or not chosen else min(fair, round(median(chosen)))
 
     def cost_spread(self, setup: Setup) -> float:
-        """Spread of the logarithm of the rate due to what is not known about the costs, and due to chance."""
-        costs, rng, logs = self.costs(setup), np.random.default_rng(0), []
-        for seed in range(_DRAWS):
-            drawn = {
-                name: getattr(costs, name) for name in ("sent_bytes", "received_bytes", "threads", "hop_s", "overlap")
-            }
-            plausible = msgspec.structs.replace(self.calibration.draw(rng), **drawn)
-            logs.append(_log(simulate(setup, plausible, seed, steps=_DRAW_STEPS).updates_per_s))
-        return float(np.std(logs, ddof=1))
+        """Spread of the logarithm of the CPU time of a step, because its costs are not known exactly."""
+        like, (sent, received) = self._own[-1], self._bytes(setup)
+        if not setup.strategy.has_servers and setup.workers > 1:
+            sent *= 2 * (setup.workers - 1) / setup.workers
+        threads, compute_s = self._threads(setup), self.calibration.costs.compute_s(setup.batch)
+        cpu_s = compute_s * _STEPS
+        tasks = tuple(
+            TaskCost(task=one.task, role=one.role, host=one.host, cpu_s=cpu_s, steps=_STEPS, threads=threads)
+            for one in setup.places
+        )
+        window_s = 2 * cpu_s
+        run = msgspec.structs.replace(
+            like, setup=setup, tasks=tasks, sent_bytes=sent, received_bytes=received, window_s=window_s
+        )
+        return self.calibration.cpu_spread(run)
 
     def _not_measured(self, setup: Setup) -> tuple[str, ...]:
         """What the prediction needs and no run says much about."""

@@ -13,14 +13,16 @@ import numpy.typing as npt
 
 from paceline.prediction.cluster import Setup
 
-_COMMON, _STRATEGY, _LOCAL = 0.05, 0.07, 0.11
+_COMMON, _STRATEGY, _LOCAL = 0.07, 0.1, 0.18
 """Standard deviations of the parts of an error: common to all runs of a workload, to those of a strategy, and local."""
 _REPEAT = 0.04
 """By how much repeats of one configuration differ, on the log scale."""
-_PRIOR_RUNS = 6.0
+_PRIOR_RUNS = 8.0
 """The weight of the standard deviations above, in runs, when they are scaled to the errors of measured runs."""
 _LENGTHS = (2.0, 2.0, 1.2, 0.8, 0.8)
 """Distance over which local errors stay alike, for each number of `Features`."""
+_BETTER_LINKS = 0.6
+"""By what part errors are smaller if links account for all of the time."""
 _UNLIMITED_BITS_S = 1e10
 _UNLIMITED_CPUS = 2.0
 
@@ -31,9 +33,12 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     strategy: str
     numbers: tuple[float, ...]
     """Logarithms (base 2) of batch, slowest link, smallest CPU limit, workers, and tasks per core."""
+    size: float = 1.0
+    """How large errors are, relative to those of configurations that computation limits."""
 
 
-def features(setup: Setup) -> Features:
+def features(setup: Setup, network: float = 0.0) -> Features:
+    """`network` is the share of the time that links account for. Links are simulated better than computation."""
     links = [limits.link_bits_s or _UNLIMITED_BITS_S for limits in setup.limits.values()]
     cpus = [min(limits.cpus or _UNLIMITED_CPUS, _UNLIMITED_CPUS) for limits in setup.limits.values()]
     cores = sum(setup.machine_cores.values()) or 1.0
@@ -44,7 +49,8 @@ def features(setup: Setup) -> Features:
         float(setup.workers),
         len(setup.places) / cores,
     )
-    return Features(strategy=setup.strategy.name, numbers=tuple(math.log2(number) for number in numbers))
+    logs = tuple(math.log2(number) for number in numbers)
+    return Features(strategy=setup.strategy.name, numbers=logs, size=1 - _BETTER_LINKS * network)
 
 
 class Residuals:
@@ -77,5 +83,8 @@ class Residuals:
         a, b = (np.array([one.numbers for one in runs]) / np.array(_LENGTHS) for runs in (first, second))
         distance = ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2)
         same = np.array([[one.strategy == other.strategy for other in second] for one in first], float)
-        local: npt.NDArray[np.float64] = _COMMON**2 + same * (_STRATEGY**2 + _LOCAL**2 * np.exp(-distance / 2))
-        return local
+        parts = _COMMON**2 + same * (_STRATEGY**2 + _LOCAL**2 * np.exp(-distance / 2))
+        covariance: npt.NDArray[np.float64] = parts * np.outer(
+            [one.size for one in first], [one.size for one in second]
+        )
+        return covariance

@@ -6,6 +6,7 @@ from paceline.analyze.bottleneck.facts import Facts
 from paceline.analyze.bottleneck.remedies import Configuration, remedies
 from paceline.analyze.bottleneck.suspect import UNKNOWN, Suspect
 from paceline.analyze.bottleneck.suspects import suspects
+from paceline.analyze.bottleneck.time_account import time_account
 from paceline.present.numbers import percent
 from paceline.present.thresholds import SHORT_TRAINING_S
 from paceline.store.verdict import RUN_TIME, WORKERS_TIME, AccountedTime, Verdict
@@ -48,6 +49,12 @@ def name_bottleneck(facts: Facts) -> AccountedTime:
     if _why_not_clear(facts, first, others[0] if others else None):
         return AccountedTime(cause=NOT_CLEAR, where="", share=0.0)
     return AccountedTime(cause=first.cause, where=first.where, share=round(first.share, 4))
+
+
+def network_share(facts: Facts) -> float:
+    """The share of the workers' time that links account for."""
+    account = time_account(facts)
+    return account.explained_by_link if account.link else 0.0
 
 
 def _why_not_clear(facts: Facts, first: Suspect, second: Suspect | None) -> str:
