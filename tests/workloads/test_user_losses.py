@@ -63,7 +63,7 @@ def write(tmp_path: Path, *, extra: str = "", fields: str = "", sizes: str = "[1
 
 
 def train(tmp_path: Path, file: Path, **fields: Any) -> Result:
-    (result,) = paceline.run(str(file), batch=16, runs=str(tmp_path / "runs"), **fields)
+    (result,) = paceline.run(str(file), batch=16, runs=str(tmp_path / "runs"), check=False, **fields)
     return result
 
 
@@ -92,7 +92,9 @@ def evaluate(predict, batches):
 """
 
 
-@pytest.mark.parametrize("fields", ["loss=loss", "train_step=step, evaluate=evaluate"])
+@pytest.mark.parametrize(
+    "fields", [pytest.param("loss=loss", marks=pytest.mark.slow), "train_step=step, evaluate=evaluate"]
+)
 def test_functions_of_the_user_replace_loss_step_and_evaluation(tmp_path: Path, fields: str) -> None:
     file = write(tmp_path, extra=OWN.replace("RESULT", ""), fields=fields)
     result = train(tmp_path, file, engine="torch", strategy="allreduce", layout="w w", stop="steps=120")
@@ -111,8 +113,18 @@ def test_functions_of_the_user_replace_loss_step_and_evaluation(tmp_path: Path, 
     ("extra", "fields", "line"),
     [
         (OWN.replace("RESULT", "* np.ones(2)"), "loss=loss", "one number as a tensor"),
-        ("def evaluate(predict, batches):\n    return 1 / 0\n", "evaluate=evaluate", "ZeroDivisionError"),
-        ("def evaluate(predict, batches):\n    return 0.5\n", "evaluate=evaluate", "not a dict of numbers"),
+        pytest.param(
+            "def evaluate(predict, batches):\n    return 1 / 0\n",
+            "evaluate=evaluate",
+            "ZeroDivisionError",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "def evaluate(predict, batches):\n    return 0.5\n",
+            "evaluate=evaluate",
+            "not a dict of numbers",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_mistake_in_the_functions_shows_before_training_in_one_line(
@@ -139,6 +151,7 @@ def test_sequences_train_with_every_strategy(tmp_path: Path, engine: str, strate
     assert result.final.accuracy > 0.9
 
 
+@pytest.mark.slow
 def test_no_evaluation_at_all(tmp_path: Path) -> None:
     file = write(tmp_path, extra="def evaluate(predict, batches):\n    return 1 / 0\n", fields="evaluate=evaluate")
     result = train(tmp_path, file, engine="torch", stop="steps=5", eval_every=0)
