@@ -52,6 +52,8 @@
 
   P.runsPage = function (list, reload) {
     const all = list.rows.map((row) => Object.fromEntries(list.columns.map((name, at) => [name, row[at]])));
+    // A column that is empty for all runs takes no space.
+    const columns = COLUMNS.filter((column) => column.key !== "tags" || all.some((run) => run.tags));
     let shown = [];
     // The runs that are selected; those of a selected sweep one by one.
     const chosenRuns = () => { if (!state.chosen.size) return []; const ids = new Set(all.map((run) => run.run)); return all.map((run) => run.run).filter((run) => state.chosen.has(run) || (state.chosen.has(sweepOf(run)) && !ids.has(sweepOf(run)))); };
@@ -73,7 +75,7 @@
       if (question && !confirm(question)) return;
       try { await P.fetch(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } }); state.chosen.clear(); reload(); } catch (error) { status.textContent = error.message; }
     }
-    const heads = COLUMNS.map((column) => P.h("th", { scope: "col", class: column.number ? "number" : null, "aria-sort": "none" }, P.h("button", { type: "button", onclick: () => {
+    const heads = columns.map((column) => P.h("th", { scope: "col", class: column.number ? "number" : null, "aria-sort": "none" }, P.h("button", { type: "button", onclick: () => {
       state.sort = { key: column.key, descending: state.sort.key === column.key ? !state.sort.descending : Boolean(column.number) };
       update();
     } }, column.title)));
@@ -85,7 +87,7 @@
       const choose = P.h("input", { type: "checkbox", "aria-label": `Select ${run.run}` });
       choose.checked = run.isSweep ? [...state.chosen].includes(run.run) : state.chosen.has(run.run);
       choose.addEventListener("change", () => { if (choose.checked) state.chosen.add(run.run); else state.chosen.delete(run.run); counts(); });
-      const cells = COLUMNS.map((column) => {
+      const cells = columns.map((column) => {
         const value = run[column.key], text = column.show ? column.show(value) : value || "-";
         if (column.key === "run") return P.h("th", { scope: "row" }, P.h("a", { href: P.link(run.isSweep ? `#/sweep/${encodeURIComponent(run.run)}` : `#/run/${encodeURIComponent(run.run)}`) }, run.isSweep ? `${run.run} (${run.count})` : run.run));
         if (column.key === "status") return P.h("td", { title: run.problem || null }, P.h("span", { class: `status ${run.isSweep ? "" : value}` }, text));
@@ -93,7 +95,7 @@
       });
       return P.h("tr", { "aria-rowindex": index + 2 }, P.h("td", {}, choose), cells);
     }
-    const spacer = (rows) => { const cell = P.h("td", { colspan: COLUMNS.length + 1 }); cell.style.height = `${rows * ROW_HEIGHT}px`; return P.h("tr", { class: "spacer", "aria-hidden": "true" }, cell); };
+    const spacer = (rows) => { const cell = P.h("td", { colspan: columns.length + 1 }); cell.style.height = `${rows * ROW_HEIGHT}px`; return P.h("tr", { class: "spacer", "aria-hidden": "true" }, cell); };
     let drawn = "";
     function draw(force) {
       const first = Math.max(0, Math.floor(frame.scrollTop / ROW_HEIGHT) - MARGIN_ROWS), last = Math.min(shown.length, first + Math.ceil(frame.clientHeight / ROW_HEIGHT) + 2 * MARGIN_ROWS);
@@ -111,7 +113,7 @@
     function update() {
       const begun = performance.now();
       shown = selected(all);
-      heads.forEach((head, at) => head.setAttribute("aria-sort", COLUMNS[at].key === state.sort.key ? (state.sort.descending ? "descending" : "ascending") : "none"));
+      heads.forEach((head, at) => head.setAttribute("aria-sort", columns[at].key === state.sort.key ? (state.sort.descending ? "descending" : "ascending") : "none"));
       table.setAttribute("aria-rowcount", String(shown.length + 1));
       const running = all.filter((run) => run.status === "running").length;
       status.textContent = `${P.count(shown.length, state.sweeps ? "sweep" : "run")} of ${P.count(all.length, "run")}${running ? `, ${running} running` : ""}`;
