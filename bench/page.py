@@ -99,6 +99,7 @@ def page(rounds: int) -> None:
     for _ in range(rounds):
         for name, case in CASES.items():
             found[name].append(_updates_per_s(case))
+            print(f"{name}: {found[name][-1]:,.0f} updates/s", flush=True)
     base = statistics.median(found["without the page"])
     for name, values in found.items():
         median = statistics.median(values)

@@ -34,7 +34,7 @@ ALLOWED = {
     "hosts": "entry_points errors forkserver ports process_marks spec versions",
     "store": "engines errors hosts messages plan recording spec strategies train",
     "present": "store",
-    "analyze": "errors plan present recording spec store strategies workloads",
+    "analyze": "errors messages plan present recording spec store strategies workloads",
     "prediction": "analyze entry_points errors plan spec store strategies",
     "recipes": "analyze errors present spec store",
     "pictures": "analyze errors present recipes store train",
