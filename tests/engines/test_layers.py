@@ -20,7 +20,7 @@ MODELS = {size.title: size.model for sizes in WORKLOADS.values() for size in siz
 
 def random_batch(model: Model, size: int) -> Batch:
     random = np.random.default_rng(7)
-    outputs = model.shapes[-1][0]
+    outputs = model.shapes[-1][-1]
 
     def random_array(shape: tuple[int, ...], dtype: str) -> Array:
         if dtype == "float32":
@@ -28,7 +28,8 @@ def random_batch(model: Model, size: int) -> Batch:
         limit = 2 if dtype == "uint8" else (model.sparse.features if model.sparse else outputs)
         return random.integers(0, limit, (size, *shape)).astype(dtype)
 
-    labels = random.integers(0, max(2, outputs), size)
+    # The models of text have a label for each token, all others one for each example.
+    labels = random.integers(0, max(2, outputs), (size, *model.target.shape) if model.tokens else size)
     return Batch(tuple(random_array(feed.shape, feed.dtype) for feed in model.feeds), labels)
 
 

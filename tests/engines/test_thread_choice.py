@@ -31,7 +31,8 @@ class Context:
 
     def __init__(self, *, tune: bool = True, given: int = 2) -> None:
         self.job: Any = SimpleNamespace(threads=given, tune_threads=tune, seed=1)
-        self.workload: Any = SimpleNamespace(loss="softmax")
+        self.workload: Any = SimpleNamespace(loss="softmax", train_step=None)
+        self.data: Any = SimpleNamespace()
         self.rendezvous: Any = SimpleNamespace(report_threads=self._report)
         self.reported: list[int] = []
 

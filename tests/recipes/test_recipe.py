@@ -53,7 +53,7 @@ def expected_rows(recipe: Recipe, *, full: bool) -> list[dict[str, str]]:
 @FORMS
 def test_every_run_of_a_recipe_can_be_placed(recipe: Recipe, full: bool) -> None:
     made = plans(recipe, full=full)
-    assert len(set(made)) == len(made)
+    assert len({plan.spec for plan in made}) == len(made)
     names = {part.name for part in recipe.experiments(full=full)}
     assert None not in names, "runs without a name cannot be resumed or shared between recipes"
 

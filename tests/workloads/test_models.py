@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.data.batches import Share
+from paceline.data.text import VOCABULARY
 from paceline.train.dropout import Masks
 from paceline.workloads.layers import Conv, Dense, Dropout, Flatten, MaxPool, Relu
 from paceline.workloads.model import Model, initial_parameters
@@ -35,8 +36,9 @@ def test_models_have_the_published_number_of_parameters(title: str, parameters: 
 @pytest.mark.parametrize("title", MODELS)
 def test_the_output_of_every_model_fits_its_loss(title: str) -> None:
     model = MODELS[title]
-    outputs = {"softmax": {10, 1_000}, "logistic": {1}, "reconstruction": {model.inputs[0]}}[model.loss]
-    assert model.shapes[-1][0] in outputs
+    classes = {VOCABULARY} if model.tokens else {10, 1_000}
+    outputs = {"softmax": classes, "logistic": {1}, "reconstruction": {model.inputs[0]}}[model.loss]
+    assert model.shapes[-1][-1] in outputs
     batch = model.blank(3)
     assert [array.shape[0] for array in batch.inputs] == [3] * len(model.feeds)
 

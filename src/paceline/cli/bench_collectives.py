@@ -28,7 +28,7 @@ def bench_collectives(
         ),
     ] = "16MB",
     seconds: Annotated[
-        float, typer.Option(min=0.01, max=60, help="How long to repeat each operation with each size.")
+        float, typer.Option(metavar="NUMBER", help="How long to repeat each operation with each size.")
     ] = 0.5,
     link: Annotated[str | None, typer.Option(metavar=TEXT, help="Rate of each host's link (netns): 100mbit.")] = None,
     latency: Annotated[str | None, typer.Option(metavar=TEXT, help="Delay of what a host sends (netns): 1ms.")] = None,
@@ -38,10 +38,10 @@ def bench_collectives(
     pictures: Annotated[str | None, typer.Option(metavar=TEXT, help="Directory for a picture, as PNG and SVG.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per measurement.")] = False,
 ) -> int:
-    """Measure all-reduce, broadcast, pull and push between hosts.
+    """Measure collective operations between hosts.
 
-    Latency and bandwidth of gloo and of the parameter server, by size and number of workers. One worker is on each
-    host, and the server on the host of the first.
+    Latency and bandwidth of all-reduce and broadcast (gloo) and of pull and push (parameter server), by size and number
+    of workers. One worker is on each host, and the server on the host of the first.
     """
     from pathlib import Path
     from tempfile import TemporaryDirectory
@@ -55,6 +55,8 @@ def bench_collectives(
     from paceline.terminal.collectives_table import collectives_table
     from paceline.train.collectives import Order, smaller_sizes
 
+    if not 0.01 <= seconds <= 60:
+        raise SpecError(f"seconds {seconds:g}: must be from 0.01 to 60")
     order = Order(smaller_sizes(units.size_bytes(max_size, "max-size", 10**3, 10**9)), seconds)
     if pictures is not None:
         from paceline.pictures.draw import check_available

@@ -37,7 +37,7 @@ def compare(
     runs: Runs = DEFAULT_RUNS,
     json: Annotated[bool, typer.Option("--json", help="Print the comparison as one JSON object on stdout.")] = False,
 ) -> int:
-    """Compare runs and show which differences are significant.
+    """Show which differences between runs are significant.
 
     Runs with the same options are the repeats of one configuration.
     """

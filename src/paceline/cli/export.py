@@ -39,7 +39,7 @@ def export(
     ] = None,
     runs: Runs = DEFAULT_RUNS,
 ) -> int:
-    """Write runs for other programs: Perfetto, MLflow, W&B, assistants.
+    """Write runs for Perfetto, MLflow, W&B or assistants.
 
     All hosts of a run are in one trace, or in one run of MLflow or W&B.
     """

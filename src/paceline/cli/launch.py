@@ -40,7 +40,7 @@ def launch(
     json: AsJson = False,
     **flags: Any,
 ) -> int:
-    """Start your own training script on a cluster and measure it, without changes to it.
+    """Start and measure your own training script.
 
     Every w of the layout is one process of the script, a rank, with the environment variables that torchrun sets.
     Options of Paceline come before SCRIPT; what follows SCRIPT belongs to the script.

@@ -2,7 +2,7 @@
 
 
 def workloads() -> int:
-    """List the built-in workloads with their models and data sets."""
+    """List the built-in workloads with models and data sets."""
     from rich.table import Table
 
     from paceline.cli.console import output

@@ -109,7 +109,9 @@ def _read_one(option: Option, given: Any) -> Any:
     except OverflowError:
         raise SpecError(f"{option.label}: the number is too large: must be at most {LARGEST_INTEGER:,}") from None
     except msgspec.ValidationError:
-        raise SpecError(f"{option.label} {_quoted(given)}: must be {_TYPE_NAMES[option.base_type]}") from None
+        raise SpecError(
+            f"{option.label} {_quoted(given)}: must be {_TYPE_NAMES.get(option.base_type, 'a list')}"
+        ) from None
     if value is None:
         return None
     if option.choices and value not in option.choices:
