@@ -9,6 +9,8 @@ import paceline
 from paceline.cli.main import run_command
 from paceline.errors import PredictError
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -7,8 +7,8 @@ import pytest
 _TESTS = Path(__file__).parent.parent
 SHARED_FOLDERS = frozenset({
     "analyze", "api", "cli", "contracts", "data", "docs", "engines", "exports", "files", "fuzz", "messages",
-    "metrics", "paramserver", "plan", "plugins", "present", "recipes", "recording", "report", "spec", "store",
-    "strategies", "task", "terminal", "ui", "train", "workloads",
+    "metrics", "paramserver", "plan", "plugins", "prediction", "present", "recipes", "recording", "report", "spec",
+    "store", "strategies", "task", "terminal", "train", "ui", "workloads",
 })  # fmt: skip
 
 
