@@ -2,6 +2,7 @@
 
 from paceline.analyze.clocks import clock_uncertainty
 from paceline.analyze.hosts import host_results
+from paceline.spec.fault import Fault
 from paceline.store.events import JoinedEvent, LinkEvent
 from paceline.store.result import HostResult, Link
 from paceline.store.run import StoredRun
@@ -15,6 +16,7 @@ _SCOPE = {
 }
 """What the figures of a host cover if it is a machine of its own."""
 _SHARED_CORES = {"busiest_core": "the machine's cores, shared by all hosts"}
+_MOSTLY = 0.5
 _SHARED_NETWORK = {"network": "the machine's, shared by all hosts"}
 
 
@@ -35,19 +37,35 @@ def hosts_between(run: StoredRun, start_s: float, end_s: float) -> list[HostResu
     )
     uncertainty = clock_uncertainty(run)
     for result in results:
-        result.link = _link(run, result.host)
+        result.link = _link(run, result.host, start_s, end_s)
         result.clock_uncertainty_us = round(uncertainty.get(result.host, 0.0) * 1e6, 1)
     return results
 
 
-def _link(run: StoredRun, host: str) -> Link | None:
+def _link(run: StoredRun, host: str, start_s: float, end_s: float) -> Link | None:
     """The capacity of a host's link; None if it is not known or the host shares its network with other hosts."""
     joined = next((event for event in run.all(JoinedEvent) if event.host == host), None)
     limits = run.header.limits.get(host)
     if joined is None or joined.network != "host":
         return None
+    if limited := _limited_by_fault(run, host, start_s, end_s):
+        return Link(tx_mb_s=limited, rx_mb_s=limited, known_from="by --fault")
     if limits and limits.link_bits_s:
         rate = limits.link_bits_s / 8e6
         return Link(tx_mb_s=rate, rx_mb_s=rate, known_from="by --link")
     measured = next((event for event in run.all(LinkEvent) if event.host == host), None)
     return Link(tx_mb_s=measured.tx_mb_s, rx_mb_s=measured.rx_mb_s, known_from="measured") if measured else None
+
+
+def _limited_by_fault(run: StoredRun, host: str, start_s: float, end_s: float) -> float | None:
+    """The rate in MB/s to which a fault limited the host's link for most of the period; None if none did."""
+    for index, event in enumerate(run.events):
+        if event["event"] != "fault" or event.get("host") != host:
+            continue
+        fault = Fault.parse(str(event.get("what")))
+        later = (one for one in run.events[index:] if one["event"] == "fault-over" and one.get("what") == event["what"])
+        over_s = next((float(one["t_s"]) for one in later), end_s)
+        lasted_s = min(end_s, over_s) - max(start_s, float(event["t_s"]))
+        if fault.link_bits_s is not None and lasted_s > _MOSTLY * (end_s - start_s):
+            return fault.link_bits_s / 8e6
+    return None

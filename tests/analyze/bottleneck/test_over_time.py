@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.analyze.bottleneck.episodes import describe_episodes, moves_between_workers
+from paceline.analyze.bottleneck.episodes import describe_episodes, moves_between_workers, prevailing_episode
 from paceline.analyze.bottleneck.judge import NOT_CLEAR
 from paceline.analyze.bottleneck.over_time import JudgedWindow, change_point, merge_windows
 from paceline.store.verdict import Episode, Verdict
@@ -99,3 +99,10 @@ def test_only_stragglers_on_several_workers_for_most_of_the_time_move() -> None:
     assert not moves_between_workers(verdict("barrier"), [first, episode("straggler", "w0", 30, 60)])
     assert not moves_between_workers(verdict("compute"), [first, second, episode("compute", "w0", 60, 200)])
     assert not moves_between_workers(verdict("startup"), [])
+
+
+def test_a_bottleneck_of_most_of_the_time_prevails_over_that_of_the_mean_step() -> None:
+    assert prevailing_episode(verdict("compute"), [COMPUTE, SLOW]) is SLOW
+    assert prevailing_episode(verdict("straggler", "w1 on h3"), [COMPUTE, SLOW]) is None
+    assert prevailing_episode(verdict("input"), [SLOW]) is None
+    assert prevailing_episode(verdict("input"), [COMPUTE, episode(NOT_CLEAR, "", 20, 90)]) is None

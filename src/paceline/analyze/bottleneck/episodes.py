@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from paceline.analyze.bottleneck.judge import NOT_CLEAR
 from paceline.store.verdict import Episode, Verdict
 
 STRAGGLER = "straggler"
@@ -28,6 +29,19 @@ def moves_between_workers(verdict: Verdict, episodes: Sequence[Episode]) -> bool
     slow = [episode for episode in episodes if episode.cause == STRAGGLER]
     slow_s = sum(episode.end_s - episode.start_s for episode in slow)
     return len({episode.where for episode in slow}) > 1 and slow_s >= _MOVING_SHARE * episodes[-1].end_s
+
+
+def prevailing_episode(verdict: Verdict, episodes: Sequence[Episode]) -> Episode | None:
+    """The episode that takes most of the training, if its bottleneck is another one than that of the mean step.
+
+    A bottleneck that makes steps slow has few of them, so that the steps before it dominate what is counted by step.
+    """
+    if len(episodes) < 2 or verdict.cause == "startup":
+        return None
+    longest = max(episodes, key=lambda episode: episode.end_s - episode.start_s)
+    prevails = longest.end_s - longest.start_s >= _MOVING_SHARE * episodes[-1].end_s
+    is_other = episode_key(longest) != episode_key(verdict) and longest.cause != NOT_CLEAR
+    return longest if prevails and is_other else None
 
 
 def describe_episodes(verdict: Verdict, episodes: Sequence[Episode]) -> list[str]:

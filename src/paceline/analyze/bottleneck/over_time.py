@@ -18,6 +18,7 @@ from paceline.analyze.bottleneck.episodes import (
     describe_episodes,
     episode_key,
     moves_between_workers,
+    prevailing_episode,
 )
 from paceline.analyze.bottleneck.judge import NOT_CLEAR, judge
 from paceline.analyze.bottleneck.remedies import configuration_of
@@ -69,6 +70,8 @@ def judge_over_time(run: StoredRun, verdict: Verdict, start_s: float, end_s: flo
         episode.start_s, episode.end_s = round(episode.start_s - start_s, 3), round(episode.end_s - start_s, 3)
     if moves_between_workers(verdict, found):
         verdict = _moving_straggler(verdict, windows, found)
+    elif later := prevailing_episode(verdict, found):
+        verdict = _of_prevailing(verdict, windows, later)
     return msgspec.structs.replace(
         verdict, episodes=found, evidence=[*verdict.evidence, *describe_episodes(verdict, found)]
     )
@@ -77,27 +80,46 @@ def judge_over_time(run: StoredRun, verdict: Verdict, start_s: float, end_s: flo
 def _moving_straggler(verdict: Verdict, windows: Sequence[JudgedWindow], found: Sequence[Episode]) -> Verdict:
     """The verdict for a training in which one worker after the other was slow: no worker was slow on average."""
     places = list(dict.fromkeys(episode.where for episode in found if episode.cause == STRAGGLER))
-    shares: dict[tuple[str, str], float] = {}
+    where = f"{', '.join(places)}, {IN_TURN}"
+    slow = next(window.verdict for window in windows if window.verdict.cause == STRAGGLER)
+    evidence = [f"one worker after the other was slow: {', '.join(places)}"]
+    return _with_average_account(verdict, windows, STRAGGLER, where, evidence, slow.remedy)
+
+
+def _of_prevailing(verdict: Verdict, windows: Sequence[JudgedWindow], later: Episode) -> Verdict:
+    """The verdict for a training of which one bottleneck took most of the time, but only few, slow steps."""
+    own = [window.verdict for window in windows if episode_key(window.verdict) == episode_key(later)]
+    clearest = max(own, key=lambda one: one.share)
+    return _with_average_account(verdict, windows, later.cause, later.where, clearest.evidence, clearest.remedy)
+
+
+def _with_average_account(
+    verdict: Verdict, windows: Sequence[JudgedWindow], cause: str, where: str, evidence: list[str], remedy: list[str]
+) -> Verdict:
+    """The verdict with another cause, if it has the largest share in the mean over the windows.
+
+    In that mean every second counts the same, not every step.
+    """
+    shares: dict[str, float] = {}
     for window in windows:
         for part in window.verdict.account:
-            where = IN_TURN if part.cause == STRAGGLER else ""
-            shares[part.cause, where] = shares.get((part.cause, where), 0.0) + part.share / len(windows)
-    where = f"{', '.join(places)}, {IN_TURN}"
+            shares[part.cause] = shares.get(part.cause, 0.0) + part.share / len(windows)
     account = [
-        AccountedTime(cause=cause, where=where if place else _where(verdict, cause), share=round(share, 4))
-        for (cause, place), share in sorted(shares.items(), key=lambda item: -item[1])
+        AccountedTime(cause=name, where=where if name == cause else _where(verdict, name), share=round(share, 4))
+        for name, share in sorted(shares.items(), key=lambda item: -item[1])
     ]
-    straggler = next(part for part in account if part.cause == STRAGGLER)
-    slow = next(window.verdict for window in windows if window.verdict.cause == STRAGGLER)
+    main, *others = account
+    if main.cause != cause:
+        return verdict
     return msgspec.structs.replace(
         verdict,
-        cause=STRAGGLER,
+        cause=cause,
         where=where,
-        share=straggler.share,
-        evidence=[f"one worker after the other was slow: {', '.join(places)}"],
-        remedy=slow.remedy,
+        share=main.share,
+        evidence=evidence,
+        remedy=remedy,
         account=account,
-        runner_up=next((part for part in account if part is not straggler), None),
+        runner_up=others[0] if others else None,
         confidence="medium",
     )
 
