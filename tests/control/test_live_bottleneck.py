@@ -25,12 +25,14 @@ def find(live: LiveBottleneck, *found: Verdict, start_s: float = 0.0) -> list[st
     return [incident for incident in incidents if incident]
 
 
-def test_a_bottleneck_counts_when_it_is_found_twice(live: LiveBottleneck) -> None:
-    assert find(live, verdict("compute")) == []
-    assert live.current is None
-    assert find(live, verdict("compute")) == []
+def test_the_first_bottleneck_counts_at_once_and_another_one_when_it_is_found_twice(live: LiveBottleneck) -> None:
+    assert find(live, verdict(NOT_CLEAR, ""), verdict("compute")) == []
     assert live.current is not None
     assert (live.current.cause, live.current.since_s) == ("compute", 0.0)
+    find(live, verdict("input"))
+    assert live.current.cause == "compute"
+    find(live, verdict("input"), start_s=10.0)
+    assert live.current.cause == "input"
 
 
 def test_a_bottleneck_that_begins_later_is_an_incident_with_its_time(live: LiveBottleneck) -> None:

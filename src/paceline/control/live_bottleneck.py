@@ -33,7 +33,7 @@ class LiveBottleneck:
         self._search: Future[Verdict | None] | None = None
         self._due_s = _FIRST_SEARCH_S
         self._candidate: tuple[tuple[str, str], float] | None = None
-        """A bottleneck that was found once, and when. It counts when it is found again."""
+        """Another bottleneck that was found once, and when. It counts when it is found again."""
         self._incidents = 0
 
     def add(self, entry: Entry) -> None:
@@ -59,7 +59,11 @@ class LiveBottleneck:
 
     def _found(self, verdict: Verdict, trained_s: float) -> str | None:
         key, current = episode_key(verdict), self.current
-        if current and key == _key(current):
+        if current is None:
+            clear = verdict.cause != NOT_CLEAR
+            self.current = CurrentBottleneck(verdict.cause, verdict.where, verdict.share, 0.0) if clear else None
+            return None
+        if key == _key(current):
             self.current = msgspec.structs.replace(current, where=verdict.where, share=verdict.share)
             self._candidate = None
             return None
@@ -67,10 +71,10 @@ class LiveBottleneck:
             # The period that was judged began some seconds ago, and the bottleneck somewhere in it.
             self._candidate = (key, max(0.0, trained_s - WINDOW_S / 2)) if verdict.cause != NOT_CLEAR else None
             return None
-        since_s = self._candidate[1] if current else 0.0
+        since_s = self._candidate[1]
         self.current = CurrentBottleneck(verdict.cause, verdict.where, verdict.share, since_s)
         self._candidate = None
-        if current is None or verdict.cause in _ORDINARY or verdict.share < _CLEAR_SHARE:
+        if verdict.cause in _ORDINARY or verdict.share < _CLEAR_SHARE:
             return None
         self._incidents += 1
         if self._incidents > _MOST_INCIDENTS:
