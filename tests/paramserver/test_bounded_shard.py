@@ -82,7 +82,7 @@ def test_no_worker_starts_a_step_while_it_is_further_ahead_than_the_bound(order:
             assert workers.steps[worker] - min(workers.steps.values()) <= bound
             workers.step(worker)
         else:
-            # It waits, and rightly: it is ahead of the slowest by more than the bound.
+            # The worker must wait, because it is ahead of the slowest worker by more than the bound.
             assert workers.steps[worker] - min(workers.steps.values()) > bound
         assert workers.free, "all workers wait for each other"
 

@@ -2,6 +2,7 @@
 
 from paceline.analyze.clocks import clock_uncertainty
 from paceline.analyze.hosts import host_results
+from paceline.errors import SpecError
 from paceline.spec.fault import Fault
 from paceline.store.events import JoinedEvent, LinkEvent
 from paceline.store.result import HostResult, Link
@@ -16,8 +17,9 @@ _SCOPE = {
 }
 """What the figures of a host cover if it is a machine of its own."""
 _SHARED_CORES = {"busiest_core": "the machine's cores, shared by all hosts"}
-_MOSTLY = 0.5
 _SHARED_NETWORK = {"network": "the machine's, shared by all hosts"}
+_MOST = 0.5
+"""Share of a period from which a limit that a fault sets counts as the capacity of the link."""
 
 
 def hosts_between(run: StoredRun, start_s: float, end_s: float) -> list[HostResult]:
@@ -60,12 +62,21 @@ def _link(run: StoredRun, host: str, start_s: float, end_s: float) -> Link | Non
 def _limited_by_fault(run: StoredRun, host: str, start_s: float, end_s: float) -> float | None:
     """The rate in MB/s to which a fault limited the host's link for most of the period; None if none did."""
     for index, event in enumerate(run.events):
-        if event["event"] != "fault" or event.get("host") != host:
+        what = str(event.get("what"))
+        if event["event"] != "fault" or event.get("host") != host or not what.startswith("limit "):
             continue
-        fault = Fault.parse(str(event.get("what")))
-        later = (one for one in run.events[index:] if one["event"] == "fault-over" and one.get("what") == event["what"])
+        fault = _parse(what)
+        later = (one for one in run.events[index:] if one["event"] == "fault-over" and one.get("what") == what)
         over_s = next((float(one["t_s"]) for one in later), end_s)
         lasted_s = min(end_s, over_s) - max(start_s, float(event["t_s"]))
-        if fault.link_bits_s is not None and lasted_s > _MOSTLY * (end_s - start_s):
+        if fault and fault.link_bits_s is not None and lasted_s > _MOST * (end_s - start_s):
             return fault.link_bits_s / 8e6
     return None
+
+
+def _parse(text: str) -> Fault | None:
+    """None if the text is damaged."""
+    try:
+        return Fault.parse(text)
+    except SpecError:
+        return None

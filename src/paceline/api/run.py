@@ -124,7 +124,7 @@ def run(
         transport: How parameter servers and workers on one machine exchange values: through shared memory or TCP. One
             of memory, tcp. Default: memory where the engine and the hosts support it.
         sample_hz: Samples of each host's counters per second. Must be from 0.1 to 100. Default: 10.
-        trace_every: Steps between traces, for engines that do not report the phases of a step otherwise; 0 is never.
+        trace_every: Steps between traced steps, for engines that report the phases of a step only in traces; 0: never.
             Must be 0 or more. Default: the engine's choice.
         record: Record phases and samples; false is for measuring what recording costs. Default: true.
         trusted_network: Declare that only trusted users can reach the network between the hosts. Frameworks that accept
@@ -182,8 +182,8 @@ def run(
             bs=32,64 makes a run for each value. Default: none.
         stall_limit: Time without a step, also before the first one, after which a script counts as stuck: 90s, 10m or
             2h. Default: 10m.
-        stack_hz: Samples per second of the line of a script that each rank is in; 0 is none. Must be from 0 to 100.
-            Default: 20.
+        stack_hz: How many times per second to sample the line that each rank of a script executes; 0: never. Must be
+            from 0 to 100. Default: 20.
         repeat: Number of times to repeat each run. Must be 1 or more. Default: 1.
         name: Name of the sweep: a-z, 0-9 and '-'. With the name of an earlier sweep, only missing runs are made.
             Default: the workload's.
@@ -262,8 +262,8 @@ def launch(
             Default: 1h if all stop rules are of a quality such as loss, else none.
         stall_limit: Time without a step, also before the first one, after which a script counts as stuck: 90s, 10m or
             2h. Default: 10m.
-        stack_hz: Samples per second of the line of a script that each rank is in; 0 is none. Must be from 0 to 100.
-            Default: 20.
+        stack_hz: How many times per second to sample the line that each rank of a script executes; 0: never. Must be
+            from 0 to 100. Default: 20.
         repeat: Number of times to repeat each run. Must be 1 or more. Default: 1.
         name: Name of the sweep: a-z, 0-9 and '-'. With the name of an earlier sweep, only missing runs are made.
             Default: the workload's.

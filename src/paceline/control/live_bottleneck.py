@@ -4,7 +4,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 
-from paceline.analyze.bottleneck.episodes import episode_key
+from paceline.analyze.bottleneck.episodes import bottleneck_key
 from paceline.analyze.bottleneck.judge import NOT_CLEAR
 from paceline.analyze.recent import WINDOW_S, RecentRows
 from paceline.control.run_state import CurrentBottleneck
@@ -58,12 +58,12 @@ class LiveBottleneck:
         return rows.verdict(self._paths, run.header, run.events)
 
     def _found(self, verdict: Verdict, trained_s: float) -> str | None:
-        key, current = episode_key(verdict), self.current
+        key, current = bottleneck_key(verdict.cause, verdict.where), self.current
         if current is None:
             clear = verdict.cause != NOT_CLEAR
             self.current = CurrentBottleneck(verdict.cause, verdict.where, verdict.share, 0.0) if clear else None
             return None
-        if key == _key(current):
+        if key == bottleneck_key(current.cause, current.where):
             self.current = msgspec.structs.replace(current, where=verdict.where, share=verdict.share)
             self._candidate = None
             return None
@@ -81,7 +81,3 @@ class LiveBottleneck:
             return None
         where = f", {verdict.where}" if verdict.where else ""
         return f"the bottleneck is now {verdict.cause}{where}, since about {since_s:.0f} s of training"
-
-
-def _key(current: CurrentBottleneck) -> tuple[str, str]:
-    return episode_key(Verdict(cause=current.cause, where=current.where, share=current.share, evidence=[], remedy=[]))

@@ -223,7 +223,7 @@ class BaseOptions(msgspec.Struct, frozen=True, kw_only=True):
             minimum=0,
             unit="steps",
             unset="the engine's choice",
-            help="Steps between traces, for engines that do not report the phases of a step otherwise; 0 is never.",
+            help="Steps between traced steps, for engines that report the phases of a step only in traces; 0: never.",
         ),
     ] = None
     record: Annotated[bool, Option(help="Record phases and samples; false is for measuring what recording costs.")] = (

@@ -67,7 +67,7 @@ class RunSpec(ExchangeOptions, frozen=True, kw_only=True):
             minimum=0,
             maximum=100,
             unit="Hz",
-            help="Samples per second of the line of a script that each rank is in; 0 is none.",
+            help="How many times per second to sample the line that each rank of a script executes; 0: never.",
         ),
     ] = 20.0
 

@@ -11,15 +11,22 @@ _LOCATED = frozenset({STRAGGLER, "imbalance"})
 """Causes that are another bottleneck if they are at another place."""
 _MOST_LISTED = 6
 """More episodes than these are counted instead of listed."""
-_MOVING_SHARE = 0.5
-"""Share of the training in which some worker is a straggler, from which moving stragglers are the bottleneck."""
+_MOST = 0.5
+"""Share of the training from which a bottleneck of that time is the bottleneck of the run."""
 _STARTS_LATE_S = 0.5
 """An episode that starts later than this after the start of the training did not last from the start."""
 
 
-def episode_key(part: Episode | Verdict) -> tuple[str, str]:
-    """Equal for episodes with the same bottleneck."""
-    return part.cause, part.where if part.cause in _LOCATED else ""
+def bottleneck_key(cause: str, where: str) -> tuple[str, str]:
+    """A key that is equal for two findings of the same bottleneck.
+
+    A straggler on another worker is another bottleneck; compute on another worker is the same one.
+    """
+    return cause, where if cause in _LOCATED else ""
+
+
+def _key(part: Episode | Verdict) -> tuple[str, str]:
+    return bottleneck_key(part.cause, part.where)
 
 
 def moves_between_workers(verdict: Verdict, episodes: Sequence[Episode]) -> bool:
@@ -28,7 +35,7 @@ def moves_between_workers(verdict: Verdict, episodes: Sequence[Episode]) -> bool
         return False
     slow = [episode for episode in episodes if episode.cause == STRAGGLER]
     slow_s = sum(episode.end_s - episode.start_s for episode in slow)
-    return len({episode.where for episode in slow}) > 1 and slow_s >= _MOVING_SHARE * episodes[-1].end_s
+    return len({episode.where for episode in slow}) > 1 and slow_s >= _MOST * episodes[-1].end_s
 
 
 def prevailing_episode(verdict: Verdict, episodes: Sequence[Episode]) -> Episode | None:
@@ -39,8 +46,8 @@ def prevailing_episode(verdict: Verdict, episodes: Sequence[Episode]) -> Episode
     if len(episodes) < 2 or verdict.cause == "startup":
         return None
     longest = max(episodes, key=lambda episode: episode.end_s - episode.start_s)
-    prevails = longest.end_s - longest.start_s >= _MOVING_SHARE * episodes[-1].end_s
-    is_other = episode_key(longest) != episode_key(verdict) and longest.cause != NOT_CLEAR
+    prevails = longest.end_s - longest.start_s >= _MOST * episodes[-1].end_s
+    is_other = _key(longest) != _key(verdict) and longest.cause != NOT_CLEAR
     return longest if prevails and is_other else None
 
 
@@ -48,7 +55,7 @@ def describe_episodes(verdict: Verdict, episodes: Sequence[Episode]) -> list[str
     """Sentences about when the bottleneck was there; none if it was there all the time."""
     if len(episodes) < 2:
         return []
-    own = [episode for episode in episodes if episode_key(episode) == episode_key(verdict)]
+    own = [episode for episode in episodes if _key(episode) == _key(verdict)]
     lines = [line] if (line := _when(own, episodes[-1].end_s)) else []
     if len(episodes) <= _MOST_LISTED:
         lines.append("over time: " + "; ".join(map(_describe, episodes)))

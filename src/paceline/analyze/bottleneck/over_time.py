@@ -15,8 +15,8 @@ from paceline.analyze.bottleneck.collect_facts import collect_facts
 from paceline.analyze.bottleneck.episodes import (
     IN_TURN,
     STRAGGLER,
+    bottleneck_key,
     describe_episodes,
-    episode_key,
     moves_between_workers,
     prevailing_episode,
 )
@@ -52,7 +52,7 @@ class JudgedWindow(msgspec.Struct, frozen=True):
     @property
     def key(self) -> tuple[str, str]:
         """Equal for windows with the same bottleneck."""
-        return episode_key(self.verdict)
+        return bottleneck_key(self.verdict.cause, self.verdict.where)
 
 
 def judge_over_time(run: StoredRun, verdict: Verdict, start_s: float, end_s: float) -> Verdict:
@@ -88,7 +88,7 @@ def _moving_straggler(verdict: Verdict, windows: Sequence[JudgedWindow], found: 
 
 def _of_prevailing(verdict: Verdict, windows: Sequence[JudgedWindow], later: Episode) -> Verdict:
     """The verdict for a training of which one bottleneck took most of the time, but only few, slow steps."""
-    own = [window.verdict for window in windows if episode_key(window.verdict) == episode_key(later)]
+    own = [window.verdict for window in windows if window.key == bottleneck_key(later.cause, later.where)]
     clearest = max(own, key=lambda one: one.share)
     return _with_average_account(verdict, windows, later.cause, later.where, clearest.evidence, clearest.remedy)
 
