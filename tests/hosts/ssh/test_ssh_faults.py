@@ -139,6 +139,7 @@ def test_a_machine_with_another_paceline_is_refused_with_the_remedy(
     assert said in result["reason"]
     assert f"run `paceline hosts prepare {hosts}`" in result["reason"]
     assert result["updates"] == 0
+    assert_nothing_left(machines)
 
 
 def test_machines_that_cannot_reach_each_other_are_named_before_training(machines: Cluster, tmp_path: Path) -> None:
@@ -163,6 +164,7 @@ def test_a_shell_that_never_starts_the_agent_is_quoted(machines: Cluster, tmp_pa
     assert completed.returncode == 2
     said = "it says 'Your password has expired.'"
     assert f"the shell of node2 ends with code 1 before it runs a command; {said}" in completed.stderr
+    assert_nothing_left(machines)
 
 
 def test_a_long_greeting_is_skipped(machines: Cluster, tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from statistics import mean, median
 import msgspec
 
 from paceline.analyze.bottleneck.facts import STEP_PHASES, Facts, Phases, WorkerFacts
-from paceline.analyze.bottleneck.time_account import busiest_link, busiest_server, core_wait_share
+from paceline.analyze.bottleneck.time_account import busiest_link, busiest_server, core_wait_share, throttled_share
 
 STRAGGLER_FACTOR = 1.25
 """A straggler's step takes this many times as long as the others'. Equal workers on a busy machine differ by 20 %."""
@@ -39,19 +39,22 @@ def find_slow_worker(facts: Facts) -> SlowWorker | None:
 
 
 def _straggler(facts: Facts) -> SlowWorker | None:
-    step_s = {worker.task: worker.phases.step_work / max(1, worker.steps) for worker in facts.workers}
-    slowest = max(facts.workers, key=lambda worker: step_s[worker.task])
-    others = [worker for worker in facts.workers if worker is not slowest]
-    slowest_s, others_s = step_s[slowest.task], median(step_s[worker.task] for worker in others)
+    slowest = max(facts.workers, key=_work_s)
+    measured = [worker for worker in facts.workers if worker is not slowest]
+    slowed_s = _slowed_exchange_s(facts, slowest)
+    others = [_with_shorter_exchange(worker, slowed_s) for worker in measured]
+    slowest_s, others_s = _work_s(slowest), median(map(_work_s, others))
     last = facts.last_at_barrier.get(slowest.task)
     phase = _slow_phase(facts, slowest)
     if slowest_s < STRAGGLER_FACTOR * others_s or (last is not None and last < 0.5) or _is_explained(facts, phase):
         return None
     lost_s = slowest_s - others_s
+    waited_s = {one.task: lost_s - (_work_s(one) - _work_s(less)) for one, less in zip(measured, others, strict=True)}
+    without_exchange = {worker.task: worker for worker in others}
     remaining = tuple(
         _without_excess(facts, worker, lost_s * worker.steps, _running_step(facts, others))
         if worker is slowest
-        else _without_wait(worker, lost_s * worker.steps)
+        else _without_wait(without_exchange[worker.task], waited_s[worker.task] * worker.steps)
         for worker in facts.workers
     )
     return SlowWorker(
@@ -62,6 +65,29 @@ def _straggler(facts: Facts) -> SlowWorker | None:
         others_s=others_s,
         remaining=remaining,
     )
+
+
+def _work_s(worker: WorkerFacts) -> float:
+    """Seconds that a worker works on one step."""
+    return worker.phases.step_work / max(1, worker.steps)
+
+
+def _slowed_exchange_s(facts: Facts, slowest: WorkerFacts) -> float:
+    """Seconds of a step by which the CPU limit of the slowest worker lengthens the exchange of all workers.
+
+    In a collective operation, which needs no server, the workers exchange at the same time: each takes as long as the
+    slowest one.
+    """
+    if facts.servers:
+        return 0.0
+    return throttled_share(facts, slowest) * slowest.phases.exchange / max(1, slowest.steps)
+
+
+def _with_shorter_exchange(worker: WorkerFacts, less_s: float) -> WorkerFacts:
+    """The worker with an exchange that is shorter by these seconds in each step, as far as it takes that long."""
+    exchange_s = worker.phases.exchange
+    kept = 1 - min(1.0, less_s * worker.steps / exchange_s) if exchange_s else 1.0
+    return _with_phases(worker, pull=worker.phases.pull * kept, push=worker.phases.push * kept)
 
 
 def _uneven_worker(facts: Facts) -> SlowWorker | None:

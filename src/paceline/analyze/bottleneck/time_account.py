@@ -58,7 +58,7 @@ def time_account(facts: Facts, remaining: tuple[WorkerFacts, ...] | None = None)
     core_waits = [core_wait_share(facts, worker) for worker in facts.workers]
     arithmetic_share = min(1.0, MAX_COMPUTE_OVER_ARITHMETIC * _arithmetic_over_compute(facts))
     workers = tuple(
-        _count_as_compute(worker, _throttled_share(facts, measured))
+        _count_as_compute(worker, throttled_share(facts, measured))
         for worker, measured in zip(without_slow.workers, facts.workers, strict=True)
     )
     phases = msgspec.structs.replace(facts, workers=workers).phases
@@ -127,7 +127,7 @@ def core_wait_share(facts: Facts, worker: WorkerFacts) -> float:
 
 def compute_s(facts: Facts, worker: WorkerFacts) -> float:
     """Seconds that a worker computed, and those in which its own CPU limit slowed down its other work."""
-    return _count_as_compute(worker, _throttled_share(facts, worker)).phases.compute
+    return _count_as_compute(worker, throttled_share(facts, worker)).phases.compute
 
 
 def _moved_s(worker: WorkerFacts, before: WorkerFacts) -> float:
@@ -150,7 +150,7 @@ def _server_waiting_for_core(facts: Facts, server: ServerFacts | None) -> float:
     return _waiting_because_of_others(facts, server.host, server.use) if server else 0.0
 
 
-def _throttled_share(facts: Facts, worker: WorkerFacts) -> float:
+def throttled_share(facts: Facts, worker: WorkerFacts) -> float:
     """Share of a worker's runnable time in which its own CPU limit kept it from running."""
     if not is_throttled(facts.host(worker.host)):
         return 0.0
@@ -188,7 +188,7 @@ def _arithmetic_over_compute(facts: Facts) -> float:
     if facts.arithmetic_s is None:
         return 1.0
     compute_on_core_s = sum(
-        worker.phases.compute * (1 - _throttled_share(facts, worker)) * (1 - core_wait_share(facts, worker))
+        worker.phases.compute * (1 - throttled_share(facts, worker)) * (1 - core_wait_share(facts, worker))
         for worker in facts.workers
     )
     return facts.arithmetic_s * sum(worker.steps for worker in facts.workers) / max(compute_on_core_s, 1e-9)
