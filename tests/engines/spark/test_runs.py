@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -14,6 +14,8 @@ import pytest
 
 import paceline
 from paceline.engines.registry import engines
+from paceline.engines.spark import gradient_task
+from paceline.engines.spark.gradient_task import GradientTask, RowsTask
 from paceline.engines.spark.java import problems
 from paceline.store.result import Result
 
@@ -24,6 +26,18 @@ pytestmark = [
 ]
 MARK = "PACELINE_SPARK_SCRATCH"
 """An environment variable of every process that belongs to a Spark cluster of Paceline."""
+
+
+class Stopped(Exception):
+    pass
+
+
+def refuse(_: object) -> None:
+    raise Stopped
+
+
+class Broadcast(NamedTuple):
+    value: object
 
 
 def losses(result: Result) -> np.ndarray:
@@ -72,6 +86,16 @@ def test_losses_are_those_of_ps_sync_in_one_jvm(run_one: Callable[..., Result]) 
     assert "openblas" in str(spark.details["numpy_blas"])
     assert spark.details["mllib_blas"]
     check_nothing_left(spark)
+
+
+@pytest.mark.parametrize("task", [GradientTask, RowsTask])
+def test_a_task_reads_all_of_its_input(task: type[GradientTask], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark ends the Python process of a task that does not, and starts one for the next task."""
+    monkeypatch.setattr(gradient_task, "worker_of", refuse)
+    rows = iter([1, 2, 3])
+    with pytest.raises(Stopped):
+        next(iter(task(Broadcast(None), Broadcast(None), 0)(0, rows)))
+    assert list(rows) == []
 
 
 @pytest.mark.slow

@@ -62,8 +62,9 @@ class GradientTask:
         """`job` and `values` are broadcast variables: the job, and the parameters."""
         self._job, self._values, self._step = job, values, step
 
-    def __call__(self, index: int, _: Iterable[int]) -> Iterator[Part]:
+    def __call__(self, index: int, rows: Iterable[int]) -> Iterator[Part]:
         start = clock_ns()
+        read_all(rows)
         worker = worker_of(self._job.value)
         values: Vector = self._values.value
         pulled = clock_ns()
@@ -76,17 +77,18 @@ class GradientTask:
 class RowsTask(GradientTask):
     """The same for a sparse model of which only the rows that a batch uses are sent."""
 
-    def __call__(self, index: int, _: Iterable[int]) -> Iterator[RowsPart]:  # type: ignore[override]
+    def __call__(self, index: int, rows: Iterable[int]) -> Iterator[RowsPart]:  # type: ignore[override]
         start = clock_ns()
+        read_all(rows)
         worker = worker_of(self._job.value)
         known, values = self._values.value
         pulled = clock_ns()
         batches = worker.batches(index)
         batch, upcoming = batches.batch_and_next(self._step)
         loaded = clock_ns()
-        loss, rows = rows_gradient(known, values, batch)
+        loss, gradient = rows_gradient(known, values, batch)
         shares = [_share(index, loss, (start, pulled, loaded, clock_ns()))]
-        yield RowsPart([rows], [np.unique(upcoming.inputs[0])], shares)
+        yield RowsPart([gradient], [np.unique(upcoming.inputs[0])], shares)
 
 
 class FirstRows:
@@ -95,8 +97,16 @@ class FirstRows:
     def __init__(self, job: Any, step: int) -> None:
         self._job, self._step = job, step
 
-    def __call__(self, index: int, _: Iterable[int]) -> Iterator[Array]:
+    def __call__(self, index: int, rows: Iterable[int]) -> Iterator[Array]:
+        read_all(rows)
         yield np.unique(worker_of(self._job.value).batches(index).at(self._step).inputs[0])
+
+
+def read_all(rows: Iterable[int]) -> None:
+    """Read what Spark sends to a task. A Python process that has not read everything ends after the task, and the next
+    task starts a new one, which loads all modules and data again."""
+    for _ in rows:
+        pass
 
 
 def rows_gradient(known: Array, values: Vector, batch: Batch) -> tuple[float, tuple[Array, Vector]]:

@@ -16,7 +16,7 @@ import numpy as np
 from paceline.engines.spark.driver_model import DriverModel
 from paceline.engines.spark.environment import TASK
 from paceline.engines.spark.event_log import GROUP, EventLog, JobRecord, TaskRecord
-from paceline.engines.spark.gradient_task import Share, worker_of
+from paceline.engines.spark.gradient_task import Share, read_all, worker_of
 from paceline.engines.spark.reporter import drain, wall_offset_ns
 from paceline.engines.spark.step_times import StepMarks
 from paceline.recording.recorder import clock_ns
@@ -32,7 +32,8 @@ class ShareOfExamples:
     def __init__(self, job: Any) -> None:
         self._job = job
 
-    def __call__(self, index: int, _: Iterable[int]) -> Iterator[tuple[Any, ...]]:
+    def __call__(self, index: int, rows: Iterable[int]) -> Iterator[tuple[Any, ...]]:
+        read_all(rows)
         worker = worker_of(self._job.value)
         batches = worker.batches(index)
         for step in range(worker.steps_per_epoch):
@@ -49,7 +50,8 @@ class ShareOfExamples:
 class NameOfTask:
     """Yields the name of the task to which the executor belongs."""
 
-    def __call__(self, index: int, _: Iterable[int]) -> Iterator[tuple[int, str | None]]:
+    def __call__(self, index: int, rows: Iterable[int]) -> Iterator[tuple[int, str | None]]:
+        read_all(rows)
         yield index, os.environ.get(TASK)
 
 
