@@ -1,12 +1,14 @@
 """Real runs on Spark. One starts a single JVM; those with a cluster are slow."""
 
 import os
+import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import polars as pl
 import psutil
@@ -14,10 +16,12 @@ import pytest
 
 import paceline
 from paceline.engines.registry import engines
-from paceline.engines.spark import gradient_task
+from paceline.engines.spark import gradient_task, secrets
+from paceline.engines.spark.environment import PYTHON, SparkHome
 from paceline.engines.spark.gradient_task import GradientTask, RowsTask
 from paceline.engines.spark.java import problems
 from paceline.store.result import Result
+from paramserver.running_server import JOB
 
 pytestmark = [
     pytest.mark.skipif(not engines()["spark"].installed, reason="pyspark is not installed"),
@@ -98,6 +102,16 @@ def test_a_task_reads_all_of_its_input(task: type[GradientTask], monkeypatch: py
     assert list(rows) == []
 
 
+def test_python_of_executors_finds_its_modules_in_no_archive(tmp_path: Path) -> None:
+    """Python reads the tables of contents of archives on its path again before every task."""
+    home = SparkHome(msgspec.structs.replace(JOB, secrets=secrets.new_secrets()["ps"]), tmp_path)
+    environment = {**home.environment(), "PYTHONPATH": "/lib/pyspark.zip:/jars/core.jar:/own"}
+    command = [environment["PATH"].split(":")[0] + f"/{PYTHON}", "-c", "import sys; print(*sys.path, sep='\\n')"]
+    path = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+    assert "/own" in path
+    assert not {"/lib/pyspark.zip", "/jars/core.jar"} & set(path)
+
+
 @pytest.mark.slow
 def test_cluster_of_three_workers(run_one: Callable[..., Result]) -> None:
     common = {"layout": "cluster2", "stop": "steps=30"}
@@ -114,8 +128,6 @@ def test_cluster_of_three_workers(run_one: Callable[..., Result]) -> None:
 
 @pytest.mark.slow
 def test_secret_is_on_no_command_line_and_in_no_log(run_one: Callable[..., Result], tmp_path: Path) -> None:
-    from paceline.engines.spark import secrets
-
     seen: list[str] = []
     original = secrets.new_secrets
 

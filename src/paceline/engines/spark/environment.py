@@ -41,6 +41,20 @@ logger.native.level = error
 logger.utils.name = org.apache.spark.util.Utils
 logger.utils.level = error
 """
+# A script, not a link: Python finds its virtual environment by the path it was started with. The archives that Spark
+# puts on the path hold the pyspark that is installed here anyway; before every task, Python would read their tables
+# of contents again, which takes longer than the task.
+_PYTHON_SCRIPT = """#!/bin/sh
+kept=
+IFS=:
+for entry in $PYTHONPATH; do
+    case $entry in
+        *.zip | *.jar) ;;
+        *) kept=$kept${{kept:+:}}$entry ;;
+    esac
+done
+PYTHONPATH=$kept exec "{python}" "$@"
+"""
 
 
 class SparkHome:
@@ -58,9 +72,8 @@ class SparkHome:
         (self.conf / "log4j2.properties").write_text(_LOG_SETTINGS)
         retries = job.ports.last - job.ports.first if job.ports else 16
         (self.conf / "spark-defaults.conf").write_text(_DEFAULTS + f"spark.port.maxRetries {retries}\n")
-        # A script, not a link: Python finds its virtual environment by the path it was started with.
         script = commands / PYTHON
-        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        script.write_text(_PYTHON_SCRIPT.format(python=sys.executable))
         script.chmod(0o700)
         self._commands = commands
 
