@@ -48,11 +48,19 @@ def test_a_small_terminal_shows_workers_hosts_progress_and_the_fault_without_wra
     assert re.search(r"h2 +0?\.?\d[\d.]* +\d+ ", output)
     assert re.search(r"update [\d,]+ · [\d,.]+/s · test loss 0\.\d{4}, accuracy \d\d\.\d\d %", output)
     assert re.search(r"━─* +\d+ % · \d\.\d s · about \d s left", output)
-    assert re.search(r"updates/s [▁▂▃▄▅▆▇█_]+ highest", output)
+    assert re.search(r"updates/s [▁▂▃▄▅▆▇█_]+ highest [\d,.]+ +loss [▁▂▃▄▅▆▇█]+ now \d\.\d{4}", output)
     assert re.search(r"2\.\d s  fault: freeze w1 for 5s at 2s", output)
     assert re.search(r"2\.\d–7\.\d s  fault: freeze w1 for 5s at 2s", output)
     assert re.search(r"ps0 +h1 +[\d.]+ +[\d,.]+", frames)
     assert "bottleneck" in result
+
+
+@pytest.mark.timeout(120)
+def test_a_sweep_says_which_run_it_makes_and_when_all_are_done(tmp_path: Path) -> None:
+    sweep = [*RUN[:5], "--batch", "50,100", "--stop", "seconds=2", "--runs", str(tmp_path / "runs")]
+    output = on_a_terminal(sweep)
+    assert re.search(r"run 1 of 2 · all done in about \d+ s · logreg · torch · single · batch 50", output)
+    assert re.search(r"run 2 of 2 · all done in about \d s · logreg · torch · single · batch 100", output)
 
 
 @pytest.mark.timeout(120)

@@ -1,5 +1,6 @@
 """The live view rendered from made-up states, for terminals of many sizes."""
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,10 +10,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from paceline.available import catalog
-from paceline.control.run_state import RunState, WaitingFor
+from paceline.control.run_state import CurrentBottleneck, RunState, WaitingFor
 from paceline.messages import HostSample, LinkCount
 from paceline.messages.agent import TaskSample
 from paceline.plan.place import place
+from paceline.present.colours import FAULT_COLOUR
 from paceline.recording.layout import STEP, STEP_PHASES, RecordKind
 from paceline.recording.rows import RECORD_DTYPE
 from paceline.spec.fault import Fault
@@ -20,6 +22,7 @@ from paceline.spec.load import experiment
 from paceline.spec.sweep import expand
 from paceline.terminal.live import plain_line
 from paceline.terminal.live_view import view_lines
+from paceline.terminal.sweep_pace import SweepPace
 
 CATALOG = catalog()
 _COMPUTE = STEP_PHASES.index(RecordKind.COMPUTE)
@@ -54,14 +57,21 @@ def started(workers: int = 2, hosts: int = 2, servers: int = 1, **fields: Any) -
     return state, clock
 
 
-def train(state: RunState, clock: Clock, seconds: int, tasks: Iterable[str] = (), steps_per_s: int = 100) -> None:
+def train(
+    state: RunState,
+    clock: Clock,
+    seconds: int,
+    tasks: Iterable[str] = (),
+    steps_per_s: int = 100,
+    loss_now: float = 0.25,
+) -> None:
     """Each of the tasks (all if none is given) makes steps, of which a shipment arrives every second."""
     for _ in range(seconds):
         clock.now_s += 1.0
         for task in tasks or state.workers:
             records = np.zeros(steps_per_s, RECORD_DTYPE)
             ends = clock.now_s - 1 + np.arange(1, steps_per_s + 1) / steps_per_s
-            records["kind"], records["staleness"], records["loss"] = STEP, -1, 0.25
+            records["kind"], records["staleness"], records["loss"] = STEP, -1, loss_now
             records["start_ns"], records["end_ns"] = 1e9 * (ends - 1 / steps_per_s), 1e9 * ends
             middle_ns = records["start_ns"] + np.uint64(1e9 / steps_per_s / 5)
             records["data_end_ns"] = middle_ns
@@ -109,6 +119,61 @@ def test_the_view_fits_a_terminal_of_any_size_and_shows_every_group(
     text = "\n".join(line.plain for line in lines)
     for group in ("worker", "host", "server"):
         assert any(line.startswith(group) for line in text.splitlines()), text
+
+
+@given(
+    width=st.integers(60, 200),
+    height=st.integers(20, 60),
+    workers=st.integers(1, 64),
+    frozen=st.integers(0, 63),
+    synchronous=st.booleans(),
+)
+@example(width=60, height=20, workers=64, frozen=63, synchronous=False)
+@example(width=80, height=24, workers=32, frozen=31, synchronous=True)
+def test_a_frozen_worker_is_named_in_a_terminal_of_any_size(
+    width: int, height: int, workers: int, frozen: int, synchronous: bool
+) -> None:
+    strategy = "ps-sync" if synchronous else "ps-async"
+    state, clock = started(workers, workers, 1, strategy=strategy)
+    state.bottleneck = CurrentBottleneck("network", "h1", 0.7, 3.0)
+    train(state, clock, 3)
+    stuck = f"w{frozen % workers}"
+    train(state, clock, 6, tasks=[task for task in state.workers if task != stuck] or ["none"])
+    lines = view_lines(state, 1, 3, width, height - 1, sweep_left_s=4000.0)
+    text = "\n".join(line.plain for line in lines)
+    assert len(lines) <= height - 1
+    assert max(line.cell_len for line in lines) <= width
+    assert re.search(rf"^{stuck} .* no step for 6 s|^  {stuck}: no step for 6 s", text, re.MULTILINE), text
+    assert re.search(r"^bottleneck now: ", text, re.MULTILINE)
+    assert re.search(r"^updates/s [▁▂▃▄▅▆▇█_]+ highest .* {3}loss [▁▂▃▄▅▆▇█]+ now 0.2500$|^loss ", text, re.MULTILINE)
+    assert "■" in text
+    for group in ("worker", "host", "server"):
+        assert re.search(f"^{group}", text, re.MULTILINE), text
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 50)])
+def test_the_slowest_and_the_fastest_of_many_workers_are_named(width: int, height: int) -> None:
+    state, clock = started(64, 32, 1)
+    for index, task in enumerate(state.workers):
+        clock.now_s = 5.0
+        train(state, clock, 3, tasks=[task], steps_per_s=10 + index)
+    text = "\n".join(shown(state, width, height - 1))
+    assert "workers: steps/s · slowest w0 10.0 · fastest w63 73.0" in text
+    if height == 50:
+        assert re.search("^slowest w0 10.0 +█+ compute 80 %", text, re.MULTILINE), text
+
+
+def test_if_there_is_no_room_for_all_workers_the_slowest_are_kept_and_the_others_counted() -> None:
+    state, clock = started(64, 2, 1)
+    for index, task in enumerate(state.workers):
+        clock.now_s = 5.0
+        train(state, clock, 3, tasks=[task], steps_per_s=100 - index)
+    lines = shown(state, 60, 16)
+    cells = " ".join(lines[lines.index(next(line for line in lines if line.startswith("workers:"))) + 1 :])
+    hidden = int(re.search(r"\+(\d+) more", cells).group(1))  # type: ignore[union-attr]
+    kept = re.findall(r"\bw\d+", cells)
+    assert len(kept) == 64 - hidden > 4
+    assert kept == [f"w{index}" for index in range(64 - len(kept), 64)]
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (160, 50)])
@@ -212,6 +277,65 @@ def test_progress_time_left_sweep_phases_and_throughput_are_shown() -> None:
     spark = next(line for line in shown(state) if line.startswith("updates/s")).split()[1]
     assert spark.startswith("██████████")
     assert spark.endswith("▅▅_")
+
+
+def test_the_seconds_of_a_fault_are_coloured_in_the_sparklines() -> None:
+    state, clock = started()
+    train(state, clock, 4)
+    state.add_fault(FREEZE)
+    train(state, clock, 3)
+    state.end_fault(FREEZE)
+    train(state, clock, 4)
+    (line,) = (line for line in view_lines(state, 1, 1, 80, 23) if line.plain.startswith("updates/s"))
+    first = line.plain.index("█")
+    styles = {span.start - first: str(span.style) for span in line.spans if span.end == span.start + 1}
+    coloured = [second for second in range(11) if styles.get(second) == FAULT_COLOUR]
+    assert coloured == [4, 5, 6]
+
+
+def test_the_loss_has_a_sparkline() -> None:
+    state, clock = started()
+    for loss_now in (0.9, 0.7, 0.5, 0.3):
+        train(state, clock, 1, loss_now=loss_now)
+    assert any("loss █▆▃▁ now 0.3000" in line for line in shown(state))
+    assert "loss █▆▃▁ now 0.3000" in shown(state, 160, 50)
+    unknown, clock = started()
+    train(unknown, clock, 3, loss_now=float("nan"))
+    assert not any("now" in line for line in shown(unknown))
+
+
+def test_the_time_left_for_all_runs_of_a_sweep_is_estimated_from_the_runs_before() -> None:
+    state, clock = started()
+    pace = SweepPace(lambda: clock.now_s)
+    train(state, clock, 10)
+    # The first run is 15 s old and needs 90 s more; so will the two others.
+    assert pace.left_s(state, 2) == pytest.approx(90 + 2 * 105, rel=0.01)
+    with pace.measure():
+        clock.now_s += 120
+    state, clock = started()
+    train(state, clock, 10)
+    assert pace.left_s(state, 1) == pytest.approx(90 + 120, rel=0.01)
+    lines = [line.plain for line in view_lines(state, 2, 3, 80, 23, pace.left_s(state, 1))]
+    assert lines[0] == "run 2 of 3 · all done in about 3 min 30 s · logreg · torch · ps-async · batch 1…"
+    endless, clock = started(stop=["loss=0.1"])
+    train(endless, clock, 3)
+    assert SweepPace().left_s(endless, 3) is None
+
+
+def test_hosts_are_shown_with_fewer_numbers_before_one_is_left_out() -> None:
+    state, clock = started(32, 32, 1)
+    train(state, clock, 3)
+    roomy, tight = "\n".join(shown(state, 80, 24)), "\n".join(shown(state, 80, 19))
+    assert "hosts: cores used, memory (MB)\nh1 0.75 987" in roomy
+    assert "hosts: cores used\nh1 0.75  " in tight
+    assert "h32 0.75" in tight
+
+
+def test_a_server_with_a_fault_is_marked() -> None:
+    state, clock = started()
+    train(state, clock, 2)
+    state.add_fault(Fault.parse("freeze ps0 for 3s at 2s"))
+    assert any(line.startswith("ps0 ") and line.endswith("fault: freeze") for line in shown(state))
 
 
 def test_without_an_end_that_can_be_estimated_no_time_left_is_shown() -> None:

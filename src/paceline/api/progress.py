@@ -20,6 +20,7 @@ from paceline.store.result import Result
 from paceline.terminal import live
 from paceline.terminal.live_view import run_titles, view_lines
 from paceline.terminal.sanitize import sanitized
+from paceline.terminal.sweep_pace import SweepPace
 from paceline.terminal.working import working
 
 _NOTEBOOK_EVERY_S = 0.5
@@ -74,9 +75,10 @@ class _TerminalProgress(Progress):
         self._console = sanitized(
             Console(file=sys.stderr, highlight=False, force_jupyter=False, quiet=sys.stderr is None)
         )
+        self._pace = SweepPace()
 
     def view(self, plan: RunPlan, number: int, total: int) -> AbstractContextManager[StateListener]:
-        return live.show(self._console, plan, number, total)
+        return live.show(self._console, plan, number, total, self._pace)
 
     def on_result(self, result: Result, skipped: bool) -> None:
         if result.traceback and not skipped:

@@ -114,6 +114,7 @@ def make_runs(
     from paceline.metrics.sweep_state import SweepState
     from paceline.store.result import encode
     from paceline.terminal import live
+    from paceline.terminal.sweep_pace import SweepPace
     from paceline.terminal.working import working
 
     console, sweep = messages(), SweepState()
@@ -131,7 +132,7 @@ def make_runs(
         console.print(f"  {result.run}: {status}" + (f", {result.reason}" if result.reason else ""), markup=False)
 
     with ExitStack() as stack:
-        view: pipeline.RunView = partial(live.show, console)
+        view: pipeline.RunView = partial(live.show, console, pace=SweepPace())
         if metrics_port is not None:
             from paceline.metrics.serve import serving
 

@@ -19,6 +19,15 @@ class FileSender:
         self._cluster = cluster
         self._files: dict[str, FileRef] = {}
         """Every file that a host may ask for, by SHA-256."""
+        self._lock = threading.Lock()
+        self._sent: dict[str, tuple[int, int]] = {}
+        """By host, the bytes sent so far of the files that it asked for, and the bytes of all of them."""
+
+    @property
+    def unsent(self) -> dict[str, tuple[int, int]]:
+        """By host that waits for files: the bytes sent so far, and the bytes of all of them."""
+        with self._lock:
+            return {host: (sent, of) for host, (sent, of) in self._sent.items() if sent < of}
 
     def ensure(self, host: str, files: Iterable[FileRef], *, keep: bool) -> None:
         """Tell a host which files its tasks need, before the message that starts them."""
@@ -30,6 +39,7 @@ class FileSender:
     def requested(self, host: str, sha256: Iterable[str]) -> None:
         """A host asked for files."""
         files = [self._files[digest] for digest in sha256 if digest in self._files]
+        self._count(host, 0, sum(file.size for file in files))
         threading.Thread(target=self._send, args=(host, files), name=f"files-{host}", daemon=True).start()
 
     def _send(self, host: str, files: list[FileRef]) -> None:
@@ -48,7 +58,13 @@ class FileSender:
                 data = content.read(min(_PART_BYTES, remaining))
                 self._cluster.send(host, messages.FilePart(file.sha256, data))
                 remaining -= len(data)
+                self._count(host, len(data), 0)
                 if remaining <= 0:
                     return
                 if not data:
                     raise OSError(f"it has become shorter than {file.size} bytes")
+
+    def _count(self, host: str, sent: int, requested: int) -> None:
+        with self._lock:
+            before = self._sent.get(host, (0, 0))
+            self._sent[host] = before[0] + sent, before[1] + requested

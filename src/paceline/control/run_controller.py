@@ -26,7 +26,8 @@ from paceline.control.resume_point import damaged_checkpoint, last_checkpoint, s
 from paceline.control.run_state import RunState
 from paceline.control.script_jobs import script_environment
 from paceline.control.startup_deadline import slowness, startup_deadline_s
-from paceline.control.supervisor import Stage, Supervisor
+from paceline.control.startup_progress import StartupProgress
+from paceline.control.supervisor import Supervisor
 from paceline.control.unreached_targets import plateau_incident, time_limit_exceeded
 from paceline.control.validate_message import invalid_reason
 from paceline.data.dataset import PreparedData
@@ -62,6 +63,7 @@ class RunController:
         self._task_hosts = {place.task: place.host for place in plan.places}
         self._clocks = HostClocks(cluster, writer, one_clock=plan.shares_one_machine)
         self._files = FileSender(cluster)
+        self._startup = StartupProgress(plan.spec.engine, self._task_hosts, is_script=plan.is_script)
         self._attempt = 0
         self._ingest = Ingest(writer, RunState(writer.paths.id, plan))
         policy = restart_policy(plan)
@@ -108,9 +110,7 @@ class RunController:
         self._clocks.measure_again(self._writer.now_s())
         self._decide(events.Tick())
         state.tick()
-        state.waiting_for = self._supervisor.waiting_for
-        if self._plan.is_script and state.waiting_for and state.waiting_for.what == Stage.CONNECTING.value:
-            state.waiting_for = msgspec.structs.replace(state.waiting_for, what="the first step of the script")
+        state.waiting_for = self._startup.detail(self._supervisor.waiting_for, self._files.unsent)
 
     def _check_training(self, state: RunState) -> None:
         """Record what a user should know while the run trains, and end a run that takes too long."""
@@ -160,10 +160,12 @@ class RunController:
                 self._decide(events.HostFailed(received.host, line))
             case messages.TaskStarted(task, pid):
                 self._writer.event("started", task=task, host=received.host, pid=pid)
+                self._startup.started(task)
             case messages.TaskExited(task, code, _, oom):
                 self._writer.event("exited", task=task, host=received.host, code=code, oom=oom)
                 self._liveness.exited(task)
                 self._ingest.state.exited(task)
+                self._startup.exited(task)
                 self._decide(events.TaskExited(task, code, oom))
             case messages.TaskMessage(task, message):
                 self._handle_task(task, message)

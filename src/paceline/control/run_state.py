@@ -1,6 +1,7 @@
 """The current state of a run as plain numbers, for the live view and the live metrics. `Ingest` keeps it up to date."""
 
 import copy
+import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Literal
@@ -121,6 +122,8 @@ class RunState:
         """The bottleneck of the last seconds; None while it is not known."""
         self.throughput: tuple[float, ...] = ()
         """Updates per second, once a second; the last minutes."""
+        self.losses: tuple[float, ...] = ()
+        """The mean of the workers' last training losses, at the same times as `throughput`; NaN where none is known."""
         self._throughput_due_ns = 0
         self.evaluation: tuple[int, float, float] | None = None
         """(update, loss, accuracy) of the last evaluation."""
@@ -186,6 +189,7 @@ class RunState:
         if self.stage == "training" and has_begun and now_ns >= self._throughput_due_ns:
             self._throughput_due_ns = now_ns + round(_THROUGHPUT_EVERY_S * 1e9)
             self.throughput = (*self.throughput, self.updates_per_s)[-_THROUGHPUT_VALUES:]
+            self.losses = (*self.losses, self._mean_loss)[-_THROUGHPUT_VALUES:]
 
     def snapshot(self) -> "RunState":
         """A copy that later records and samples do not change, for readers in other threads."""
@@ -217,6 +221,11 @@ class RunState:
         rates = [self.steps_per_s(task) for task in self.workers]
         # A synchronous update takes one step of every worker; in an asynchronous run every step is an update.
         return sum(rates) / len(rates) if self.plan.strategy.synchronous else sum(rates)
+
+    @property
+    def _mean_loss(self) -> float:
+        losses = [worker.loss for worker in self.workers.values() if worker.steps and math.isfinite(worker.loss)]
+        return sum(losses) / len(losses) if losses else math.nan
 
     def steps_per_s(self, task: str) -> float:
         """Of a worker, over the last seconds: it falls to 0 if the worker stops."""

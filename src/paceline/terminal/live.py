@@ -21,6 +21,7 @@ from paceline.terminal.live_view import (
     view_lines,
     worker_note,
 )
+from paceline.terminal.sweep_pace import SweepPace
 from paceline.terminal.working import working
 
 _REFRESH_S = 0.25
@@ -31,10 +32,19 @@ _MAX_PLAIN_RATES = 8
 
 
 @contextmanager
-def show(console: Console, plan: RunPlan, number: int, total: int) -> Iterator[StateListener]:
-    """The view of run `number` of `total` that suits the console: call it with the state of the run."""
-    with ExitStack() as stack:
-        listener = stack.enter_context((_live if console.is_terminal else _plain)(console, plan, number, total))
+def show(
+    console: Console, plan: RunPlan, number: int, total: int, pace: SweepPace | None = None
+) -> Iterator[StateListener]:
+    """The view of run `number` of `total` that suits the console: call it with the state of the run.
+
+    `pace` is the same object for all runs of a sweep.
+    """
+    pace = pace or SweepPace()
+    with pace.measure(), ExitStack() as stack:
+        live = (
+            _live(console, plan, number, total, pace) if console.is_terminal else _plain(console, plan, number, total)
+        )
+        listener = stack.enter_context(live)
         finishing = False
 
         def watch(state: RunState) -> None:
@@ -50,7 +60,7 @@ def show(console: Console, plan: RunPlan, number: int, total: int) -> Iterator[S
 
 
 @contextmanager
-def _live(console: Console, plan: RunPlan, number: int, total: int) -> Iterator[StateListener]:
+def _live(console: Console, plan: RunPlan, number: int, total: int, pace: SweepPace) -> Iterator[StateListener]:
     title = Text(" · ".join([*run_titles(plan, number, total), "opening the hosts"]), no_wrap=True, overflow="ellipsis")
     # Drawn only when it is updated, by the thread that also changes the state.
     with Live(title, console=console, auto_refresh=False, transient=True) as live:
@@ -61,7 +71,8 @@ def _live(console: Console, plan: RunPlan, number: int, total: int) -> Iterator[
             if time.monotonic() - shown >= _REFRESH_S:
                 shown = time.monotonic()
                 # The last line of the terminal stays free for the cursor.
-                lines = view_lines(state, number, total, console.width, max(1, console.height - 1))
+                left_s = pace.left_s(state, total - number)
+                lines = view_lines(state, number, total, console.width, max(1, console.height - 1), left_s)
                 live.update(Group(*lines), refresh=True)
 
         yield watch

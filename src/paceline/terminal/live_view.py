@@ -5,6 +5,7 @@ a small terminal, these become grids of short cells; none of the three groups is
 """
 
 import shlex
+from collections.abc import Sequence
 from math import isnan
 
 from rich.text import Text
@@ -19,7 +20,8 @@ from paceline.present.colours import FAULT_COLOUR, INCIDENT_COLOUR, PHASE_COLOUR
 from paceline.present.numbers import MISSING, accuracy, count, duration, loss, number, percent, rate
 from paceline.spec.script import arguments
 from paceline.spec.stop import TARGETS
-from paceline.terminal.sections import Section, fit, fitted
+from paceline.terminal.sections import Section, aligned, fit, fitted
+from paceline.terminal.sparkline import sparklines
 from paceline.units import duration_text
 
 _BAR_CELLS = 24
@@ -29,23 +31,27 @@ _MAX_LAYOUT_WORDS = 8
 """A layout with more hosts is described by its numbers of tasks and hosts."""
 _MAX_MARKS = 4
 _MAX_MISSING = 6
-_SPARKS = "▁▂▃▄▅▆▇█"
-_MAX_SPARKS = 60
+_TALL = 30
+"""From this many lines on, throughput and loss have a line each."""
 _ALERT = f"bold {INCIDENT_COLOUR}"
 _ACTIVITIES = {"eval": "evaluating", "checkpoint": "writing a checkpoint", "wait": "waiting for the other workers"}
 """What a worker may do between steps. It is shown only if it takes long."""
 
 
-def view_lines(state: RunState, number_: int, total: int, width: int, height: int) -> list[Text]:
-    """The view of run `number_` of `total` in at most `height` lines of at most `width` characters."""
+def view_lines(
+    state: RunState, number_: int, total: int, width: int, height: int, sweep_left_s: float | None = None
+) -> list[Text]:
+    """The view of run `number_` of `total` in at most `height` lines of at most `width` characters.
+
+    `sweep_left_s`: the estimated time until all runs are done.
+    """
     head = [
-        Text(" · ".join(run_titles(state.plan, number_, total)), style="bold"),
+        Text(" · ".join(run_titles(state.plan, number_, total, sweep_left_s)), style="bold"),
         Text(" · ".join(setup_titles(state.plan)), style="dim"),
         _progress_bar(state),
         Text(" · ".join(progress_texts(state))),
     ]
-    if state.throughput:
-        head.append(_throughput(state, width))
+    head += sparklines(state, width, one_line=height < _TALL)
     if state.bottleneck and state.stage == "training":
         head.append(_bottleneck(state.bottleneck))
     if len(state.marks) > _MAX_MARKS:
@@ -66,9 +72,10 @@ def _bottleneck(current: CurrentBottleneck) -> Text:
     return Text(f"bottleneck now: {named} ({percent(current.share)}{since})")
 
 
-def run_titles(plan: RunPlan, number_: int, total: int) -> list[str]:
+def run_titles(plan: RunPlan, number_: int, total: int, sweep_left_s: float | None = None) -> list[str]:
     spec = plan.spec
-    head = [f"run {number_} of {total}"] if total > 1 else []
+    all_done = [] if sweep_left_s is None else [f"all done in about {duration(sweep_left_s)}"]
+    head = [f"run {number_} of {total}", *all_done] if total > 1 else []
     if plan.is_script:
         return [*head, shlex.join([plan.title, *arguments(spec.script, spec.param)])]
     batch = [f"batch {spec.batch}"] if plan.trains else []
@@ -121,9 +128,7 @@ def waiting_text(waiting: WaitingFor) -> str:
         return f"waiting for {waiting.what}"
     # The number comes first: a narrow terminal has no room for all names.
     number_ = f" ({len(waiting.missing)})" if len(waiting.missing) > 1 else ""
-    more = len(waiting.missing) - _MAX_MISSING
-    names = ", ".join(waiting.missing[:_MAX_MISSING]) + (f" and {more} more" if more > 0 else "")
-    return f"waiting for {waiting.what}{number_}: {names}"
+    return f"waiting for {waiting.what}{number_}: {_some(waiting.missing)}"
 
 
 def mark_line(mark: Mark) -> Text:
@@ -152,16 +157,6 @@ def _progress_bar(state: RunState) -> Text:
     return bar.append("  " + " · ".join(texts), style="not dim default")
 
 
-def _throughput(state: RunState, width: int) -> Text:
-    """A sparkline with one character for each of the last seconds."""
-    title, highest = "updates/s ", max(state.throughput)
-    scale = f" highest {number(highest)}"
-    values = state.throughput[-max(1, min(_MAX_SPARKS, width - len(title) - len(scale))) :]
-    # A rate of 0 has a character of its own, so that a stop cannot be taken for a small rate.
-    sparks = ["_" if not value else _SPARKS[round(value / highest * (len(_SPARKS) - 1))] for value in values]
-    return Text(title, style="dim").append("".join(sparks), style="not dim default").append(scale)
-
-
 def _legend(state: RunState, width: int) -> Text:
     """The colour of each phase with its share of the time of all workers, the share only if there is room for it."""
     workers = [worker.phases for worker in state.workers.values() if worker.phases]
@@ -180,28 +175,50 @@ def _legend_line(texts: dict[str, str]) -> Text:
 
 
 def _workers(state: RunState, width: int) -> Section:
-    step_gives = state.plan.step_gives
+    step_gives, tasks = state.plan.step_gives, list(state.workers)
     notes = {task: worker_note(state, worker) for task, worker in state.workers.items()}
-    rates = {task: Text(rate(state.steps_per_s(task)), style=_ALERT if notes[task] else "") for task in notes}
+    rates = {task: state.steps_per_s(task) for task in tasks}
+    shown = {task: Text(rate(rates[task]), style=_ALERT if notes[task] else "") for task in tasks}
     rows = [
         [
             Text(task),
             Text(worker.host),
             Text(f"{worker.steps:,}"),
-            rates[task],
+            shown[task],
             Text(loss(worker.loss) if worker.steps else MISSING),
             Text(notes[task], style=_ALERT) if notes[task] else _phase_bar(worker.phases, width),
         ]
         for task, worker in state.workers.items()
     ]
+    slowest, fastest = min(tasks, key=rates.__getitem__), max(tasks, key=rates.__getitem__)
+    extremes = [
+        Text(f"{which} {task} {rate(rates[task])}") for which, task in (("slowest", slowest), ("fastest", fastest))
+    ]
+    bars = [_phase_bar(state.workers[task].phases, width) for task in (slowest, fastest)]
     return Section(
         columns=("worker", "host", "steps", "steps/s", step_gives, "time by phase"),
         left=frozenset(("worker", "host", "time by phase")),
         rows=rows,
-        grid_title="workers: steps/s",
-        cells=[Text(f"{task} ").append_text(rates[task]) for task in state.workers],
-        notes=[Text(f"{task}: {note}", style=_ALERT) for task, note in notes.items() if note],
+        grid_title=" · ".join(["workers: steps/s", *(text.plain for text in extremes)]),
+        cells=[Text(f"{task} ").append_text(shown[task]) for task in tasks],
+        order=sorted(range(len(tasks)), key=lambda index: (not notes[tasks[index]], rates[tasks[index]])),
+        highlights=aligned([[text, bar] for text, bar in zip(extremes, bars, strict=True)], [True, True]),
+        notes=_joined_notes(notes),
     )
+
+
+def _joined_notes(notes: dict[str, str]) -> list[Text]:
+    """The notes that are not empty, one for all tasks or hosts with the same: `w1, w3: no step for 7 s`."""
+    names: dict[str, list[str]] = {}
+    for name, note in notes.items():
+        if note:
+            names.setdefault(note, []).append(name)
+    return [Text(f"{_some(concerned)}: {note}", style=_ALERT) for note, concerned in names.items()]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MAX_MISSING
+    return ", ".join(names[:_MAX_MISSING]) + (f" and {more} more" if more > 0 else "")
 
 
 def _phase_bar(phases: dict[str, float], width: int) -> Text:
@@ -218,31 +235,45 @@ def _phase_bar(phases: dict[str, float], width: int) -> Text:
 
 def _servers(state: RunState) -> Section:
     servers = list(state.servers.values())
+    notes = {server.task: ", ".join(_faults_of(state, server.task, server.host)) for server in servers}
     return Section(
-        columns=("server", "host", "cores used", "memory (MB)"),
+        columns=("server", "host", "cores used", "memory (MB)", ""),
         left=frozenset(("server", "host")),
         rows=[
-            [Text(s.task), Text(s.host), Text(number(s.cpu_cores)), Text(f"{number(s.memory_mb):>11}")] for s in servers
+            [
+                Text(server.task),
+                Text(server.host),
+                Text(number(server.cpu_cores)),
+                Text(number(server.memory_mb)),
+                Text(notes[server.task], style=_ALERT),
+            ]
+            for server in servers
         ],
         grid_title="servers: cores used",
         cells=[Text(f"{server.task} {number(server.cpu_cores)}") for server in servers],
+        order=sorted(range(len(servers)), key=lambda i: (not notes[servers[i].task], -servers[i].cpu_cores)),
+        notes=_joined_notes(notes),
     )
 
 
 def _hosts(state: RunState) -> Section:
     second = "network (MB/s)" if state.plan.has_links else "memory (MB)"
+    hosts = list(state.hosts.values())
+    notes = {host.host: _host_note(state, host.host) for host in hosts}
+    cells = [Text(f"{host.host} {number(host.cpu_cores)}", style=_ALERT if notes[host.host] else "") for host in hosts]
     return Section(
         columns=("host", "cores used", "memory (MB)", "network (MB/s)", "loopback (MB/s)", ""),
         left=frozenset(("host",)),
-        rows=[_host_row(state, host) for host in state.hosts.values()],
+        rows=[_host_row(state, host) for host in hosts],
         grid_title=f"hosts: cores used, {second}",
         cells=[
-            Text(f"{host.host} {number(host.cpu_cores)} ").append(
-                number(host.external_mb_s if state.plan.has_links else host.memory_mb), style="dim"
-            )
-            for host in state.hosts.values()
+            cell + Text(f" {number(host.external_mb_s if state.plan.has_links else host.memory_mb)}", style="dim")
+            for cell, host in zip(cells, hosts, strict=True)
         ],
-        notes=[Text(f"{name}: {note}", style=_ALERT) for name in state.hosts if (note := _host_note(state, name))],
+        short_cells=cells,
+        short_title="hosts: cores used",
+        order=sorted(range(len(hosts)), key=lambda index: (not notes[hosts[index].host], -hosts[index].cpu_cores)),
+        notes=_joined_notes(notes),
     )
 
 
