@@ -1,6 +1,6 @@
 """Interfaces to the counters of a host and of its processes: `procfs.py` for Linux, `portable.py` for other systems."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 from paceline.agent.cpu_quota import QuotaPeriods
@@ -10,11 +10,32 @@ T = TypeVar("T")
 Deferred: TypeAlias = Callable[[], T]
 """Text that was read already and is parsed when this is called: parsing many in one batch costs a fraction of parsing
 each one right after it was read."""
+_COUNTERS = len(LinkCount.__struct_fields__)
 
 
 class LinkCounts(NamedTuple):
     external: LinkCount
     loopback: LinkCount
+
+
+class InterfaceTotals:
+    """Sums the counters of network interfaces. The sums never fall: an interface that is removed keeps its part, and
+    one that is added counts from then on."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[int, ...]] | None = None
+        self._external, self._loopback = [0] * _COUNTERS, [0] * _COUNTERS
+
+    def update(self, interfaces: Iterable[tuple[str, tuple[int, ...]]]) -> LinkCounts:
+        """`interfaces`: the name of each, and its counters in the order of LinkCount."""
+        last, now = self._last, dict(interfaces)
+        for name, counts in now.items():
+            total = self._loopback if name.startswith("lo") else self._external
+            before = (0,) * _COUNTERS if last is None else last.get(name, counts)
+            # A counter is smaller than before if the interface was replaced by one with the same name.
+            total[:] = [old + max(0, new - base) for old, new, base in zip(total, counts, before, strict=True)]
+        self._last = now
+        return LinkCounts(LinkCount(*self._external), LinkCount(*self._loopback))
 
 
 class ProcessCount(NamedTuple):

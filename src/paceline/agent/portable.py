@@ -2,14 +2,16 @@
 
 import psutil
 
-from paceline.agent.counters import Deferred, LinkCounts, MachineState, ProcessCount
-from paceline.messages import LinkCount
+from paceline.agent.counters import Deferred, InterfaceTotals, LinkCounts, MachineState, ProcessCount
 
 _NOT_BUSY = ("idle", "iowait", "guest", "guest_nice")
 """Fields of `cpu_times` left out of busy time; guest time is part of user time already."""
 
 
 class PortableHost:
+    def __init__(self) -> None:
+        self._totals = InterfaceTotals()
+
     def cores_busy_s(self) -> Deferred[list[float]]:
         cores = psutil.cpu_times(percpu=True)
         return lambda: [
@@ -17,12 +19,11 @@ class PortableHost:
         ]
 
     def links(self) -> Deferred[LinkCounts]:
-        external, loopback = [0, 0, 0, 0], [0, 0, 0, 0]
-        for name, count in psutil.net_io_counters(pernic=True, nowrap=False).items():
-            total = loopback if name.startswith("lo") else external
-            values = (count.bytes_recv, count.bytes_sent, count.packets_recv, count.packets_sent)
-            total[:] = [old + value for old, value in zip(total, values, strict=True)]
-        return lambda: LinkCounts(LinkCount(*external), LinkCount(*loopback))
+        counters = psutil.net_io_counters(pernic=True, nowrap=False)
+        return lambda: self._totals.update(
+            (name, (count.bytes_recv, count.bytes_sent, count.packets_recv, count.packets_sent))
+            for name, count in counters.items()
+        )
 
     def machine(self) -> MachineState:
         return MachineState(psutil.getloadavg()[0], psutil.virtual_memory().available)
