@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from bench.advise import advise
 from bench.fake_agents import fake_agents
 from bench.launch import causes, observation
 from bench.measure import measure, paceline_case, print_table, ratio
@@ -118,8 +119,9 @@ _PARTS: dict[str, Callable[[int], None]] = {
     "observation": observation,
     "causes": causes,
     "predict": predict,
+    "advise": advise,
 }
-_DEFAULT_PARTS = [name for name in _PARTS if name != "predict"]
+_DEFAULT_PARTS = [name for name in _PARTS if name not in ("predict", "advise")]
 """All but those that take longer than all others together."""
 _DEFAULT_ROUNDS = {"scale": 1, "hosts": 1, "fake-agents": 1, "causes": 1}
 """Of parts that take long and whose values differ by more than their spread; 3 for all others."""

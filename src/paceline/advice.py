@@ -1,4 +1,4 @@
-"""Finds the best configuration within a time budget: predict all, run only the promising ones: `paceline.advise`."""
+"""Finds the best configuration within a time budget: predict all, run only the promising ones: `paceline advise`."""
 
 import math
 import time
