@@ -97,6 +97,30 @@ def test_the_rounds_of_a_ring_cost_cpu_time_and_latency() -> None:
     assert 1 / found.updates_per_s == pytest.approx(0.01 + 4 * (2 * 0.001 + 0.002), rel=0.15)
 
 
+@pytest.mark.parametrize("strategy", ["local-sgd", "diloco"])
+def test_workers_that_exchange_every_ten_steps_need_a_tenth_of_the_time_for_it(strategy: str) -> None:
+    costs = make_costs(step_s=0.01, sent_bytes=4e6)
+    base = make_setup(strategy, "w w", link_bits_s=80_000_000)
+    exchange_s = 4e6 / (10e6 * GOODPUT / WIRE_OVERHEAD)
+    for every in (1, 10):
+        found = simulate(msgspec.structs.replace(base, sync_every=every), costs, seed=1, steps=60)
+        assert 1 / found.updates_per_s == pytest.approx(0.01 + exchange_s / every, rel=0.06)
+
+
+def test_workers_a_few_steps_apart_wait_for_the_slowest_in_the_end() -> None:
+    """One worker takes four times as long: without a bound the others are not slowed down, with one they are."""
+    costs = make_costs(step_s=0.01)
+    setup = make_setup("ssp", "p w w")
+    limits = {**setup.limits, "h3": msgspec.structs.replace(setup.limits["h3"], cpus=0.25)}
+    slow = msgspec.structs.replace(setup, limits=limits)
+    assert simulate(slow, costs, seed=1).updates_per_s == pytest.approx(100 + 25, rel=0.03)
+    for bound in (0, 3):
+        found = simulate(msgspec.structs.replace(slow, staleness_bound=bound), costs, seed=1)
+        assert found.updates_per_s == pytest.approx(2 * 25, rel=0.08)
+        (quick, _) = found.facts.workers
+        assert quick.phases.wait / quick.phases.total == pytest.approx(0.75, abs=0.06)
+
+
 def test_a_large_model_is_sent_while_it_is_computed() -> None:
     costs = make_costs(step_s=0.9, sent_bytes=60e6, received_bytes=100)
     setup = make_setup("ps-async", "p w", link_bits_s=1_000_000_000)

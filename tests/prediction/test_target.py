@@ -5,6 +5,8 @@ import pytest
 from paceline.errors import PredictError
 from paceline.forecast import plan_specs
 from paceline.plan.place import RunPlan
+from paceline.prediction.observe import staleness_bound, sync_every
+from paceline.prediction.plan_setup import setup_for
 from paceline.prediction.predictor import Interval, Prediction
 from paceline.prediction.results import Goal
 from paceline.prediction.target import Curve, read_target, time_to_target
@@ -86,6 +88,21 @@ def test_a_layout_loses_its_servers_for_strategies_without_any() -> None:
     ]
 
 
+def test_compressed_exchanges_are_not_predicted() -> None:
+    (plan,) = plan_specs({"workload": "logreg", "strategy": "allreduce", "layout": "w w", "compress": "fp16"})
+    with pytest.raises(PredictError, match="compress=fp16 cannot be predicted: measure it with paceline run"):
+        setup_for(plan, [])
+
+
+def test_options_of_a_strategy_are_part_of_the_simulated_configuration() -> None:
+    (plan,) = plan_specs({"workload": "logreg", "strategy": "local-sgd", "layout": "w w", "sync_every": 50})
+    assert sync_every(plan.spec, plan.strategy) == 50
+    (plan,) = plan_specs({"workload": "logreg", "strategy": "ssp", "layout": "p w w"})
+    assert (sync_every(plan.spec, plan.strategy), staleness_bound(plan.spec, plan.strategy)) == (1, 3)
+    (plan,) = plan_specs({"workload": "logreg", "strategy": "ps-async", "layout": "p w w"})
+    assert staleness_bound(plan.spec, plan.strategy) is None
+
+
 def test_a_strategy_without_a_protocol_is_refused_before_anything_is_predicted() -> None:
-    with pytest.raises(PredictError, match="strategy ssp cannot be predicted: its descriptor names no protocol"):
-        plan_specs({"workload": "logreg", "strategy": "ssp", "layout": "p w w"})
+    with pytest.raises(PredictError, match="strategy bsp-sgd cannot be predicted: its descriptor names no"):
+        plan_specs({"workload": "logreg", "engine": "spark", "strategy": "bsp-sgd", "layout": "p w w"})

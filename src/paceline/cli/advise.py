@@ -68,7 +68,11 @@ _LAYOUTS = "pw w,p w w,pw w w"
 
 
 def _usable_strategies(workload: str, fields: Mapping[str, Any]) -> list[str]:
-    """The strategies that the engine has, the workload allows and that can be predicted."""
+    """The strategies that the engine has, the workload allows and that can be predicted.
+
+    Not those whose updates mean something else, because their workers exchange only after several steps or may be only
+    some steps apart: they are candidates if they are listed.
+    """
     from paceline.engines.registry import engines
     from paceline.spec.experiment import OPTIONS
     from paceline.strategies.registry import strategies
@@ -79,7 +83,10 @@ def _usable_strategies(workload: str, fields: Mapping[str, Any]) -> list[str]:
     names = [
         name
         for name, one in strategies().items()
-        if one.protocol and (engine is None or name in engine.strategies) and not one.reason_against(refused)
+        if one.protocol
+        and one.waits in ("never", "every-step")
+        and (engine is None or name in engine.strategies)
+        and not one.reason_against(refused)
     ]
     return names or list(strategies())
 

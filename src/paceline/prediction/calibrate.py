@@ -165,7 +165,7 @@ def _compute_terms(run: Observed, threads: int) -> list[_Term]:
         _Term(float(run.setup.batch), {f"{run.workload} example_s": 1.0, **threaded}),
     ]
     if not run.setup.strategy.has_servers and run.setup.workers > 1:
-        terms.append(_Term(1.0, {"ring_step_s": 1.0}))
+        terms.append(_Term(1 / run.setup.sync_every, {"ring_step_s": 1.0}))
     return terms
 
 
@@ -181,7 +181,7 @@ def _exchange_terms(run: Observed) -> list[_Term]:
         ]
     if setup.workers < 2 or not run.sent_bytes:
         return []
-    turns, part = 4 * (setup.workers - 1), run.ring_bytes / (2 * setup.workers)
+    turns, part = 4 * (setup.workers - 1) / setup.sync_every, run.ring_bytes / (2 * setup.workers)
     return [
         _Term(turns, {"round_s": 1.0}),
         _Term(turns * part, {"ring_byte_s": 1.0}),

@@ -44,6 +44,10 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     machine_of: Mapping[str, str] = {}
     """The machine of each host."""
     backup: int = 0
+    sync_every: int = 1
+    """Steps of each worker between two exchanges."""
+    staleness_bound: int | None = None
+    """How many steps a worker may be ahead of the slowest before it waits; None: any number."""
     background_cores: Mapping[str, float] = {}
     """Cores of each machine that other programs use."""
     shares: tuple[float, ...] = ()

@@ -12,12 +12,16 @@ from paceline.analyze.training import END_S, Training, step_rows
 from paceline.errors import PredictError
 from paceline.plan.limits import HostLimits
 from paceline.plan.roles import SERVER, WORKER
+from paceline.plan.strategy_options import strategy_options
 from paceline.prediction.cluster import Setup
+from paceline.spec.run_options import RunSpec
+from paceline.spec.training import read_staleness_bound
 from paceline.store.events import FinishedEvent
 from paceline.store.header import RunHeader
 from paceline.store.paths import RunPaths
 from paceline.store.result import Result
 from paceline.store.run import StoredRun
+from paceline.strategies.descriptor import Strategy
 from paceline.strategies.registry import strategies
 
 MIN_SECONDS = 2.0
@@ -75,9 +79,9 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ring_bytes(self) -> float:
-        """Bytes of the gradients of all parameters; a ring sends most of them twice."""
-        workers = self.setup.workers
-        return self.sent_bytes * workers / (2 * (workers - 1)) if workers > 1 else self.sent_bytes
+        """Bytes of all gradients or parameters; a ring sends most of them twice in an exchange."""
+        workers, sent = self.setup.workers, self.sent_bytes * self.setup.sync_every
+        return sent * workers / (2 * (workers - 1)) if workers > 1 else sent
 
     @property
     def threads(self) -> int:
@@ -137,6 +141,8 @@ def why_not_usable(result: Result, header: RunHeader) -> str:
         return "it does not train a workload of Paceline"
     if header.spec.fault:
         return "faults were injected"
+    if header.spec.compress:
+        return f"what it exchanged was compressed (compress={header.spec.compress})"
     if not header.spec.record:
         return "it was not recorded (record=false)"
     steps = min((worker.steps for worker in result.workers), default=0)
@@ -163,11 +169,23 @@ def setup_of(header: RunHeader, result: Result, stored: StoredRun) -> Setup:
         machine_cores=cores,
         machine_of=machine_of,
         backup=header.spec.backup,
+        sync_every=sync_every(header.spec, header.strategy),
+        staleness_bound=staleness_bound(header.spec, header.strategy),
         background_cores={
             machine_of[host]: load for host in hosts if (load := result.other_cores_by_host.get(host, 0.0)) > 0.05
         },
         shares=_shares(stored),
     )
+
+
+def sync_every(spec: RunSpec, strategy: Strategy) -> int:
+    """Steps between two exchanges of a worker."""
+    return int(strategy_options(spec, strategy).get("sync_every", 1))
+
+
+def staleness_bound(spec: RunSpec, strategy: Strategy) -> int | None:
+    """How many steps a worker may be ahead of the slowest; None if any number."""
+    return read_staleness_bound(str(strategy_options(spec, strategy).get("staleness_bound", "inf")))
 
 
 def _limits(header: RunHeader, result: Result) -> dict[str, HostLimits]:

@@ -9,7 +9,7 @@ from paceline.plan.layout import Layout
 from paceline.plan.limits import HostLimits
 from paceline.plan.place import RunPlan
 from paceline.prediction.cluster import Setup
-from paceline.prediction.observe import THIS_MACHINE, Observed
+from paceline.prediction.observe import THIS_MACHINE, Observed, staleness_bound, sync_every
 from paceline.strategies.descriptor import Strategy
 
 
@@ -30,6 +30,10 @@ def fitted_layout(text: str, strategy: Strategy) -> str:
 
 def setup_for(plan: RunPlan, runs: Sequence[Observed]) -> Setup:
     """The configuration of a planned run; PredictError if a host was never measured."""
+    if plan.spec.compress:
+        raise PredictError(
+            f"compress={plan.spec.compress} cannot be predicted: measure it with paceline run, or predict without it"
+        )
     measured = [run for run in runs if run.hosts.partition(":")[0] == plan.spec.hosts.partition(":")[0]]
     if not plan.shares_one_machine:
         measured = [run for run in measured if run.hosts == plan.spec.hosts]
@@ -50,6 +54,8 @@ def setup_for(plan: RunPlan, runs: Sequence[Observed]) -> Setup:
         machine_cores=cores,
         machine_of={host: THIS_MACHINE if plan.shares_one_machine else host for host in hosts},
         backup=plan.spec.backup,
+        sync_every=sync_every(plan.spec, plan.strategy),
+        staleness_bound=staleness_bound(plan.spec, plan.strategy),
         shares=_shares(plan, runs),
     )
 

@@ -167,7 +167,7 @@ class Predictor:
         """Spread of the logarithm of the CPU time of a step, because its costs are not known exactly."""
         like, (sent, received) = self._own[-1], self._bytes(setup)
         if not setup.strategy.has_servers and setup.workers > 1:
-            sent *= 2 * (setup.workers - 1) / setup.workers
+            sent *= 2 * (setup.workers - 1) / setup.workers / setup.sync_every
         threads, compute_s = self._threads(setup), self.calibration.costs.compute_s(setup.batch)
         cpu_s = compute_s * _STEPS
         tasks = tuple(

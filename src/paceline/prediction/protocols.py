@@ -30,8 +30,8 @@ def no_exchange(cluster: Cluster) -> None:
 
 
 def parameter_server(cluster: Cluster) -> None:
-    """Workers send their gradients to every server, which replies with new parameters: at once, or when it has the
-    gradients of all workers that a synchronous update needs."""
+    """Workers send their gradients to every server, which replies with new parameters: at once, when it has the
+    gradients of all workers that a synchronous update needs, or when the worker is not too many steps ahead."""
     servers = _Servers(cluster)
 
     def work(worker: Task) -> Process:
@@ -84,6 +84,16 @@ class _Shard:
         """The update that each worker has received last."""
 
 
+class _Ledger:
+    """What a server knows of the workers if they may be only some steps apart."""
+
+    def __init__(self, workers: list[str]) -> None:
+        self.pushes = dict.fromkeys(workers, 0)
+        """Parts of gradients that each worker has sent."""
+        self.held: list[tuple[_Push, float]] = []
+        """Those that wait for a reply, with their time of arrival."""
+
+
 class _Servers:
     """The servers' side of `parameter_server`."""
 
@@ -99,6 +109,7 @@ class _Servers:
         self._server_s = (costs.server_message_s + sync_s[1]) / 2
         self._needed = setup.strategy.gradients_per_update(len(cluster.workers), setup.backup)
         self._shards = [[_Shard() for _ in range(self.buckets)] for _ in cluster.servers]
+        self._ledgers = [_Ledger([worker.name for worker in cluster.workers]) for _ in cluster.servers]
 
     def push(self, push: _Push) -> None:
         """Send a part of the gradients to every server, and receive the replies."""
@@ -120,6 +131,9 @@ class _Servers:
             # Its update was made without it, so its gradient is dropped.
             self._reply_now(push, number)
             return
+        if cluster.setup.staleness_bound is not None:
+            self._reply_to_those_in_reach(push, number)
+            return
         shard.held.append((push, cluster.simulation.now))
         if len(shard.held) >= self._needed:
             self._update(shard, number)
@@ -134,6 +148,22 @@ class _Servers:
         for push, arrived in held:
             push.waited[0] = max(push.waited[0], now - arrived)
             self._reply_now(push, number)
+
+    def _reply_to_those_in_reach(self, push: _Push, number: int) -> None:
+        """Apply a gradient, and reply to all workers that are not too many steps ahead of the slowest."""
+        cluster, ledger = self._cluster, self._ledgers[number]
+        now, bound = cluster.simulation.now, cluster.setup.staleness_bound
+        if number == 0 and push.bucket == 0:
+            cluster.updates.append(now)
+        ledger.pushes[push.worker.name] += 1
+        ledger.held.append((push, now))
+        steps = {name: count // self.buckets for name, count in ledger.pushes.items()}
+        furthest = min(steps.values()) + (bound or 0)
+        due = [one for one in ledger.held if steps[one[0].worker.name] <= furthest]
+        ledger.held = [one for one in ledger.held if steps[one[0].worker.name] > furthest]
+        for one, arrived in due:
+            one.waited[0] = max(one.waited[0], now - arrived)
+            self._reply_now(one, number)
 
     def _reply_now(self, push: _Push, number: int) -> None:
         shard = self._shards[number][push.bucket]
@@ -158,8 +188,8 @@ class _Servers:
 
 
 def ring(cluster: Cluster) -> None:
-    """Workers average their gradients in a ring, in two halves at the same time: each half goes around in parts of
-    1/n, first to be added and then to be distributed."""
+    """Workers average their gradients, or after several steps their parameters, in a ring. Two halves go around at the
+    same time in parts of 1/n, first to be added and then to be distributed."""
     count = len(cluster.workers)
     halves = 2
     arrivals: dict[tuple[int, int, int, int], Gate] = {}
@@ -186,10 +216,11 @@ def ring(cluster: Cluster) -> None:
         while True:
             start = simulation.now
             yield cluster.compute_step(worker)
-            if count > 1:
+            exchanges = count > 1 and (step + 1) % cluster.setup.sync_every == 0
+            if exchanges:
                 yield cluster.compute(worker, cluster.costs.ring_step_s)
             computed = simulation.now
-            if count > 1:
+            if exchanges:
                 done = Gate(halves)
                 for which in range(halves):
                     simulation.spawn(half(worker, index, step, which, done))

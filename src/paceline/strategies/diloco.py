@@ -21,5 +21,6 @@ DESCRIPTOR = Strategy(
     options={"sync_every": 100, "outer_lr": 0.7, "outer_momentum": 0.9, "compress": None},
     shares_memory=False,
     asynchronous_counterpart="ps-async",
+    protocol="paceline.prediction.protocols:ring",
     synchronous_counterpart="allreduce",
 )

@@ -20,5 +20,6 @@ DESCRIPTOR = Strategy(
     options={"sync_every": 16, "compress": None},
     shares_memory=False,
     asynchronous_counterpart="ps-async",
+    protocol="paceline.prediction.protocols:ring",
     synchronous_counterpart="allreduce",
 )

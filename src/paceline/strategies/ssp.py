@@ -16,5 +16,6 @@ DESCRIPTOR = Strategy(
     barrier_phase="wait",
     options={"staleness_bound": "3", "compress": None},
     asynchronous_counterpart="ps-async",
+    protocol="paceline.prediction.protocols:parameter_server",
     synchronous_counterpart="ps-sync",
 )
