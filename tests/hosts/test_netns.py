@@ -383,3 +383,10 @@ def test_latency_delays_what_is_sent_and_the_rate_holds_both_ways() -> None:
     ]
     assert downlink(host) == ["qdisc add dev h1 root handle 10: tbf rate 1000000000bit burst 250000 latency 50ms"]
     assert uplink(HostRequest(name="h1")) == downlink(HostRequest(name="h1")) == []
+
+
+def test_a_run_that_ends_while_leftovers_are_looked_for_has_left_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = iter([{"pl-run-h1"}, set()])
+    monkeypatch.setattr(leftovers, "_namespaces", lambda: next(listed))
+    monkeypatch.setattr(run_lock, "run_locks", list)
+    assert [one.name for one in leftovers.find() if one.kind == "namespace"] == []

@@ -29,13 +29,13 @@ def find() -> list[Leftover]:
     if sys.platform != "linux" or os.geteuid() != 0:
         return []
     # Listed before the locks are read: a run locks its names before it creates anything, so nothing is missed.
-    namespaces = [name for name in _names_in(Path(iproute.NAMESPACES)) if name.startswith("pl-")]
-    groups = [name for name in _names_in(cgroup.root()) if name.startswith("paceline-")]
+    namespaces, groups = _namespaces(), _groups()
     locks = run_lock.run_locks()
     alive = _names_of([lock for lock in locks if lock.alive])
+    # Listed again afterwards: a run that ended meanwhile has removed its own before it gave up its lock.
     return [
-        *(Leftover("namespace", name, _pids([name], [])) for name in namespaces if name not in alive),
-        *(Leftover("cgroup", name, _pids([], [name])) for name in groups if name not in alive),
+        *(Leftover("namespace", name, _pids([name], [])) for name in sorted(namespaces & _namespaces() - alive)),
+        *(Leftover("cgroup", name, _pids([], [name])) for name in sorted(groups & _groups() - alive)),
         *(Leftover("lock", lock.path.name) for lock in locks if not lock.alive),
     ]
 
@@ -69,5 +69,13 @@ def _pids(namespaces: Sequence[str], groups: Sequence[str]) -> tuple[int, ...]:
     return tuple(sorted(processes(namespaces, [cgroup.root() / name for name in groups])))
 
 
+def _namespaces() -> set[str]:
+    return {name for name in _names_in(Path(iproute.NAMESPACES)) if name.startswith("pl-")}
+
+
+def _groups() -> set[str]:
+    return {name for name in _names_in(cgroup.root()) if name.startswith("paceline-")}
+
+
 def _names_in(directory: Path) -> list[str]:
-    return sorted(os.listdir(directory)) if directory.is_dir() else []
+    return os.listdir(directory) if directory.is_dir() else []
