@@ -32,8 +32,7 @@ class Script:
     def load(self, ms: float, examples: int = 8) -> None:
         before = self.clock.enter_data()
         self.wait(ms)
-        self.clock.loaded(examples)
-        self.clock.leave(before)
+        self.clock.leave_data(before, examples)
 
     def forward(self, ms: float, *, with_gradients: bool = True) -> None:
         before = self.clock.enter_forward(0, with_gradients=with_gradients)
@@ -44,16 +43,14 @@ class Script:
         before = self.clock.enter_backward()
         self.wait(ms)
         if exchange_ms:
-            start_ns = self.now
+            self.clock.gradients_computed()
             self.wait(exchange_ms)
-            self.clock.exchanged_since(start_ns, 0)
-        self.clock.leave(before)
+        self.clock.leave_backward(before)
 
     def optimize(self, ms: float) -> None:
         before = self.clock.enter_optimizer()
         self.wait(ms)
-        self.clock.leave(before)
-        self.clock.end_step()
+        self.clock.leave_optimizer(before)
 
     def exchange(self, ms: float) -> None:
         before = self.clock.enter(EXCHANGE)
@@ -74,8 +71,8 @@ class Script:
     def _start(self) -> None:
         self.started += 1
 
-    def _step(self) -> None:
-        self.steps += 1
+    def _step(self, steps: int, _started_ns: int, _ended_ns: int) -> None:
+        self.steps = steps
 
 
 @pytest.fixture

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from paceline.cli.main import run_command
+from paceline.recording import folded_stacks
 from paceline.store.paths import RunPaths
 from report.stored import store_run
+from report.test_flame_chart import STACKS, with_stacks
 from support.browser import CHROMIUM, Page, draw_all, open_browser, opened, violations
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -159,5 +161,29 @@ def test_the_sweep_of_the_fixtures_opens(browser: Any, runs: Path, sweep: list[R
     problems: list[str] = []
     page = opened(browser, written(runs, "sweep"), problems)
     assert page.locator(".goals li").count() >= 3
+    assert problems == []
+    page.close()
+
+
+def test_the_flame_graph_is_used_by_keyboard_and_has_a_table(browser: Any, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    problems: list[str] = []
+    page = opened(browser, written(runs, with_stacks(runs, folded_stacks.encode(STACKS)).id), problems)
+    chart = page.locator("[data-key=flames] [role=tree]")
+    assert chart.locator("[role=treeitem]").count() == 7
+    whole = chart.locator("[tabindex='0']")
+    whole.focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight"):
+        page.keyboard.press(key)
+    focused = "document.activeElement.getAttribute('aria-label')"
+    assert page.evaluate(focused).startswith("default_collate (torch/utils/data/_utils/collate.py): 20.0 %")
+    page.keyboard.press("Enter")
+    assert chart.locator("[role=treeitem]").count() == 4
+    page.keyboard.press("Escape")
+    assert chart.locator("[role=treeitem]").count() == 7
+    page.locator("[data-key=flames] select").select_option(label="data (80 %)")
+    first_row = page.locator("[data-key=flame-functions] tbody tr").first
+    assert first_row.locator("th, td").all_inner_texts() == ["collate (train.py:8)", "75.0 %", "75.0 %"]
+    assert violations(page) == []
     assert problems == []
     page.close()

@@ -13,6 +13,7 @@ from paceline.observe.stack_sampler import StackSampler
 from paceline.observe.step_clock import StepClock
 from paceline.observe.stop import StopRules
 from paceline.observe.torch_hooks import observe_safetensors, observe_torch
+from paceline.recording import folded_stacks
 from paceline.recording.recorder import clock_ns
 from paceline.train.context import Outcome, ScriptRendezvous, TaskContext
 
@@ -37,19 +38,19 @@ _OWN_RANKS = (
 
 class Observer:
     def __init__(self, context: TaskContext) -> None:
-        rendezvous = cast(ScriptRendezvous, context.rendezvous)
+        self._rendezvous = rendezvous = cast(ScriptRendezvous, context.rendezvous)
         self._rules = StopRules(context.job, rendezvous)
         self._notes: list[str] = []
-        self.clock = StepClock(context.recorder, rendezvous.report_ready, self._after_step)
+        self.clock = StepClock(context.recorder, rendezvous.report_ready, self._rules.check)
         script = context.job.script
-        self._sampler = StackSampler(self.clock, script.stack_hz if script else 0.0)
+        self.sampler = StackSampler(self.clock, script.stack_hz if script else 0.0)
 
     def install(self) -> None:
         """Observe frameworks from the moment at which the script imports them."""
         watch_imports({name: self._hook(name) for name in _HOOKS})
         # Processes that the script forks, such as the workers of a data loader, must not write to the same records.
         os.register_at_fork(after_in_child=self._disable)
-        self._sampler.start()
+        self.sampler.start()
 
     @property
     def stopping(self) -> bool:
@@ -59,7 +60,7 @@ class Observer:
     def finish(self) -> Outcome:
         """The outcome, after the script has ended."""
         clock = self.clock
-        self._sampler.stop()
+        self.sampler.stop()
         clock.finish()
         clock.enabled = False
         outcome = Outcome(
@@ -69,11 +70,13 @@ class Observer:
             ended_ns=clock.ended_ns,
             diverged=bool(clock.steps) and clock.loss_was_seen and not math.isfinite(clock.loss),
             versions={name: version for name in _FRAMEWORKS if (version := _version(name))},
-            lines=self._sampler.lines(),
+            lines=self.sampler.lines(),
             why_no_step="" if clock.steps else _OWN_RANKS if clock.spawned else _NOT_SEEN,
             notes=tuple(self._all_notes()),
         )
         self._rules.fill_in(outcome)
+        if stacks := self.sampler.stacks():
+            self._rendezvous.attach("profile", folded_stacks.FILE_NAME, folded_stacks.encode(stacks))
         return outcome
 
     def _all_notes(self) -> list[str]:
@@ -81,9 +84,6 @@ class Observer:
         if missed and missed >= steps:
             return [*self._notes, "the loss and the exchange behind backward passes could not be observed"]
         return self._notes
-
-    def _after_step(self) -> None:
-        self._rules.check(self.clock.steps, self.clock.started_ns, self.clock.ended_ns)
 
     def _hook(self, name: str) -> Hook:
         """A hook that never raises: if observation fails, the script goes on as if it was not observed."""

@@ -3,12 +3,14 @@
 Time is counted exclusively: while one phase is inside of another, such as an all-reduce inside of a forward pass, only
 the inner phase counts. A step ends when the outermost optimizer has made its step; the next one begins there.
 
-The code is called several times in every step of the user's script, so it avoids calls and allocations.
+The code is called several times in every step of the user's script. After a step of a model, little of it is in the
+CPU caches, so each call and each object that it touches costs several times what a tight loop would show (measure with
+`python -m bench hooks`). It therefore repeats some lines instead of calling functions.
 """
 
 import math
-import threading
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 from paceline.recording.layout import RecordKind
@@ -29,16 +31,32 @@ _MAX_BATCHES = 64
 _TEACHER_PASSES = 2
 """Forward passes without gradients on a batch that is then trained on; more are an evaluation."""
 _NAN = math.nan
+_ZEROS = [0] * 8
+"""Never changed."""
+_NO_THREAD = -1
 
 
 class StepClock:
     """The clock of one rank. Only the thread that made it is observed."""
 
-    def __init__(self, recorder: Recorder, on_start: Callable[[], None], on_step: Callable[[], None]) -> None:
-        """`on_start` is called when the first step begins to compute, `on_step` after each step."""
+    __slots__ = (
+        "_computed_exchange_ns", "_computed_ns", "_eval_accuracy", "_eval_loss", "_eval_ns", "_eval_passes",
+        "_eval_start_ns", "_examples", "_exchanges", "_first", "_loss_sum", "_losses", "_micro_batches", "_on_start",
+        "_on_step", "_own_thread", "_recorder", "_segment_exchanges", "_segment_loaded", "_segment_ns",
+        "_segment_spent", "_since", "_sizes", "_spent", "_start_ns", "_undecided", "ended_ns", "loads_batches", "loss",
+        "loss_was_seen", "manual", "missed", "phase", "scaled_loss", "spawned", "started", "started_ns", "steps",
+        "thread",
+    )  # fmt: skip
+
+    def __init__(
+        self, recorder: Recorder, on_start: Callable[[], None], on_step: Callable[[int, int, int], None]
+    ) -> None:
+        """`on_start` is called when the first step begins to compute, `on_step` after each step: with the number of
+        steps, the start of the first and the end of the last one."""
         self._recorder, self._on_start, self._on_step = recorder, on_start, on_step
-        self._thread = threading.get_ident()
-        self.enabled = True
+        self._own_thread = get_ident()
+        self.thread = self._own_thread
+        """The thread that is observed now; none if observation is switched off."""
         self.started = False
         self.steps = 0
         self.started_ns = self.ended_ns = 0
@@ -48,35 +66,48 @@ class StepClock:
         self.loss = _NAN
         """Of the last step whose loss was seen."""
         self.loss_was_seen = False
-        self.scaled_loss: tuple[Any, Any] = (None, None)
+        self.scaled_loss: tuple[Any, Any] | None = None
         """What a gradient scaler has made of the loss, and the loss itself."""
         self.missed = 0
         """Backward passes of which the loss or the exchange could not be observed."""
         self.spawned = False
         """Whether the script has started further processes by torch.multiprocessing."""
+        self.loads_batches = False
+        """Whether the script uses a data loader, which says how many examples a step has."""
         self._since = clock_ns()
-        self._spent = [0] * 8
-        self._first = [0] * 8
+        self._spent = _ZEROS.copy()
+        self._first = _ZEROS.copy()
         self._start_ns = self._since
         self._exchanges: list[tuple[int, int]] = []
         self._sizes: list[int] = []
         """Examples of batches that were loaded and not used yet."""
-        self._loads_batches = False
         self._examples = self._micro_batches = 0
         self._loss_sum, self._losses = 0.0, 0
+        self._computed_ns = self._computed_exchange_ns = 0
+        """When the gradients of the backward pass under way were computed, and the exchange time until then."""
         # The segment since the loading of the last batch began: whether it is training or evaluation shows later.
         self._segment_ns = self._since
-        self._segment_spent = self._spent.copy()
+        self._segment_spent = _ZEROS
         self._segment_exchanges = 0
         self._segment_loaded = False
+        self._undecided = True
+        """Whether `_train` has anything to do."""
         self._eval_passes = 0
         self._eval_start_ns = self._eval_ns = 0
         self._eval_loss = self._eval_accuracy = _NAN
 
     @property
+    def enabled(self) -> bool:
+        return self.thread != _NO_THREAD
+
+    @enabled.setter
+    def enabled(self, on: bool) -> None:
+        self.thread = self._own_thread if on else _NO_THREAD
+
+    @property
     def observes(self) -> bool:
         """Whether what the current thread does now is observed."""
-        return self.enabled and threading.get_ident() == self._thread
+        return get_ident() == self.thread
 
     def enter(self, phase: int) -> int:
         """Begin a phase; returns the phase that it interrupts, for `leave`."""
@@ -95,42 +126,85 @@ class StepClock:
 
     def enter_data(self) -> int:
         """Begin to load a batch. If the batch before was only evaluated on, all since then was an evaluation."""
-        before = self.enter(DATA)
+        now, before = clock_ns(), self.phase
+        self._spent[before] += now - self._since
+        self.phase, self._since = DATA, now
         if self._eval_passes:
-            self._count_as_evaluation(self._since)
-        self._segment_ns, self._segment_spent = self._since, self._spent.copy()
+            self._count_as_evaluation(now)
+        self._segment_ns, self._segment_spent = now, self._spent.copy()
         self._segment_exchanges, self._segment_loaded, self._eval_passes = len(self._exchanges), True, 0
         return before
 
-    def loaded(self, examples: int) -> None:
-        """A batch was loaded; 0 if its size is not known."""
-        self._loads_batches = True
+    def leave_data(self, before: int, examples: int) -> None:
+        """A batch was loaded; 0 examples if its size is not known."""
+        now = clock_ns()
+        self._spent[DATA] += now - self._since
+        self.phase, self._since, self.loads_batches = before, now, True
         if len(self._sizes) < _MAX_BATCHES:
             self._sizes.append(examples)
 
     def enter_forward(self, examples: int, *, with_gradients: bool) -> int:
         """Begin a forward pass. `examples` counts only in scripts that do not use a data loader."""
-        size = self._sizes.pop(0) if self._sizes else 0 if self._loads_batches else examples
+        if self._sizes:
+            examples = self._sizes.pop(0)
+        elif self.loads_batches:
+            examples = 0
         if not with_gradients:
-            if not self._eval_passes:
-                self._recorder.set_busy(RecordKind.EVAL)
-            self._eval_passes += 1
-            return self.enter(EVAL)
-        before = self.enter(FORWARD)
-        self._train()
-        self._examples += size
+            return self._enter_pass_without_gradients()
+        now, before = clock_ns(), self.phase
+        self._spent[before] += now - self._since
+        self.phase, self._since = FORWARD, now
+        if not self._first[FORWARD]:
+            self._first[FORWARD] = now
+        if self._undecided:
+            self._train()
+        self._examples += examples
         return before
 
     def enter_backward(self) -> int:
-        before = self.enter(BACKWARD)
-        self._train()
+        now, before = clock_ns(), self.phase
+        self._spent[before] += now - self._since
+        self.phase, self._since = BACKWARD, now
+        if not self._first[BACKWARD]:
+            self._first[BACKWARD] = now
+        if self._undecided:
+            self._train()
         self._micro_batches += 1
+        self._computed_ns = 0
         return before
 
+    def gradients_computed(self) -> None:
+        """The rest of the backward pass only waits for the exchange that the computation did not hide."""
+        self._computed_ns, self._computed_exchange_ns = clock_ns(), self._spent[EXCHANGE]
+
+    def leave_backward(self, before: int) -> None:
+        now, spent = clock_ns(), self._spent
+        spent[BACKWARD] += now - self._since
+        self.phase, self._since = before, now
+        if self._computed_ns:
+            waited_ns = now - self._computed_ns - (spent[EXCHANGE] - self._computed_exchange_ns)
+            if waited_ns > 0:
+                spent[BACKWARD] -= waited_ns
+                spent[EXCHANGE] += waited_ns
+                self._add_exchange(self._computed_ns, waited_ns)
+
     def enter_optimizer(self) -> int:
-        before = self.enter(OPTIMIZER)
-        self._train()
+        now, before = clock_ns(), self.phase
+        self._spent[before] += now - self._since
+        self.phase, self._since = OPTIMIZER, now
+        if not self._first[OPTIMIZER]:
+            self._first[OPTIMIZER] = now
+        if self._undecided:
+            self._train()
         return before
+
+    def leave_optimizer(self, before: int) -> None:
+        """End the phase and, unless the script says itself where steps end, the step."""
+        now = clock_ns()
+        self._spent[OPTIMIZER] += now - self._since
+        self.phase, self._since = before, now
+        if not self.manual:
+            self._end_step(now, self._examples)
 
     def enter_phase(self, phase: int) -> int:
         """Begin a phase that the script names itself."""
@@ -143,25 +217,6 @@ class StepClock:
         start_ns = self._since
         self.leave(before)
         self._add_exchange(start_ns, self._since - start_ns)
-
-    def exchanged_since(self, start_ns: int, nested_ns: int) -> None:
-        """The current phase, of which `nested_ns` were other exchanges already, only exchanged since `start_ns`."""
-        now = clock_ns()
-        waited_ns = now - start_ns - nested_ns
-        if waited_ns > 0:
-            self._spent[self.phase] -= waited_ns
-            self._spent[EXCHANGE] += waited_ns
-            self._add_exchange(start_ns, waited_ns)
-
-    @property
-    def exchange_ns(self) -> int:
-        """Time of all exchanges of the step so far."""
-        return self._spent[EXCHANGE]
-
-    def take_scaled_loss(self) -> tuple[Any, Any]:
-        """Returns and forgets `scaled_loss`, which keeps the graph of the step in memory."""
-        pair, self.scaled_loss = self.scaled_loss, (None, None)
-        return pair
 
     def add_loss(self, value: float) -> None:
         self._loss_sum += value
@@ -196,31 +251,33 @@ class StepClock:
         return start_ns, now - start_ns
 
     def end_step(self, examples: int | None = None) -> None:
-        """End the step under way, now."""
-        self._train()
+        """End the step under way, now. `examples` counts instead of what was seen."""
+        if self._undecided:
+            self._train()
         now = clock_ns()
-        spent, first, record = self._spent, self._first, self._recorder.current
-        spent[self.phase] += now - self._since
+        self._spent[self.phase] += now - self._since
         self._since = now
-        record.start_ns, record.data_end_ns = self._start_ns, self._start_ns + spent[DATA]
-        if spent[FORWARD]:
-            record.forward_start_ns, record.forward_end_ns = first[FORWARD], first[FORWARD] + spent[FORWARD]
-        if spent[BACKWARD]:
-            record.backward_start_ns, record.backward_end_ns = first[BACKWARD], first[BACKWARD] + spent[BACKWARD]
-        if spent[OPTIMIZER]:
-            record.optimizer_start_ns, record.optimizer_end_ns = first[OPTIMIZER], first[OPTIMIZER] + spent[OPTIMIZER]
+        self._end_step(now, self._examples if examples is None else examples)
+
+    def _end_step(self, now: int, examples: int) -> None:
+        spent, first, start_ns = self._spent, self._first, self._start_ns
+        exchange_ns = exchange_end_ns = 0
         if self._exchanges:
-            self._record_exchanges()
-        record.examples = self._examples if examples is None else examples
-        record.micro_batches = self._micro_batches
-        loss = self._loss_sum / self._losses if self._losses else _NAN
+            exchange_ns, exchange_end_ns = self._record_exchanges()
+        forward_ns, backward_ns, optimizer_ns = first[FORWARD], first[BACKWARD], first[OPTIMIZER]
+        loss = _NAN
         if self._losses:
-            self.loss, self.loss_was_seen = loss, True
-        self.steps += 1
+            loss = self.loss = self._loss_sum / self._losses
+            self.loss_was_seen = True
+        self.steps = steps = self.steps + 1
         self.ended_ns = now
-        self._recorder.end_step(now, self.steps, loss)
+        self._recorder.write_script_step(
+            steps, start_ns, now, loss, examples, self._micro_batches, start_ns + spent[DATA],
+            forward_ns, forward_ns + spent[FORWARD], backward_ns, backward_ns + spent[BACKWARD],
+            exchange_ns, exchange_end_ns, optimizer_ns, optimizer_ns + spent[OPTIMIZER],
+        )  # fmt: skip
         self._begin_step(now)
-        self._on_step()
+        self._on_step(steps, self.started_ns, now)
 
     def finish(self) -> None:
         """Record an evaluation that no step followed, after the script has ended."""
@@ -232,12 +289,20 @@ class StepClock:
 
     def _begin_step(self, now: int) -> None:
         self._start_ns = self._segment_ns = now
-        self._spent, self._first = [0] * 8, [0] * 8
-        self._segment_spent, self._segment_exchanges, self._segment_loaded = [0] * 8, 0, False
+        self._spent[:] = self._first[:] = self._segment_spent = _ZEROS
+        self._segment_exchanges, self._segment_loaded = 0, False
         if self._exchanges:
             self._exchanges = []
         self._examples = self._micro_batches = self._losses = self._eval_passes = 0
         self._loss_sum = 0.0
+
+    def _enter_pass_without_gradients(self) -> int:
+        """Whether it is a part of an evaluation shows later."""
+        if not self._eval_passes:
+            self._recorder.set_busy(RecordKind.EVAL)
+        self._eval_passes += 1
+        self._undecided = True
+        return self.enter(EVAL)
 
     def _train(self) -> None:
         """The script trains: decide what the forward passes without gradients before were."""
@@ -255,6 +320,7 @@ class StepClock:
             self._record_evaluation()
         if not self.started:
             self._start()
+        self._undecided = False
 
     def _start(self) -> None:
         """The first step begins with the loading of its batch; all before was preparation."""
@@ -263,7 +329,7 @@ class StepClock:
             self._spent = [now - then for now, then in zip(self._spent, self._segment_spent, strict=True)]
             self._start_ns = self._segment_ns
         else:
-            self._spent, self._start_ns = [0] * 8, self._since
+            self._spent, self._start_ns = _ZEROS.copy(), self._since
         self._exchanges = []
         self.started_ns = self._start_ns
         self._on_start()
@@ -276,7 +342,7 @@ class StepClock:
         self._spent = self._segment_spent.copy()
         del self._exchanges[self._segment_exchanges :]
         self._segment_ns, self._since = now, now
-        self._eval_passes = 0
+        self._eval_passes, self._undecided = 0, True
 
     def _record_evaluation(self) -> None:
         if self.started:
@@ -300,10 +366,9 @@ class StepClock:
             last_ns, before_ns = self._exchanges[-1]
             self._exchanges[-1] = (last_ns, before_ns + duration_ns)
 
-    def _record_exchanges(self) -> None:
-        """The first exchange of a step is a part of its record, the others have their own."""
-        (start_ns, duration_ns), *others = self._exchanges
-        record = self._recorder.current
-        record.exchange_start_ns, record.exchange_end_ns = start_ns, start_ns + duration_ns
+    def _record_exchanges(self) -> tuple[int, int]:
+        """Start and end of the first exchange, which is a part of the record of the step; the others have their own."""
+        (first_ns, first_duration_ns), *others = self._exchanges
         for start_ns, duration_ns in others:
             self._recorder.write(RecordKind.EXCHANGE, start_ns, duration_ns)
+        return first_ns, first_ns + first_duration_ns

@@ -27,9 +27,9 @@ class StopRules:
 
     def __init__(self, job: Job, rendezvous: ScriptRendezvous) -> None:
         self._job, self._rendezvous = job, rendezvous
-        self._step_limit = min((int(rule.value) for rule in self._job.stop if rule.kind == "steps"), default=None)
-        self._seconds = min((rule.value for rule in self._job.stop if rule.kind == "seconds"), default=math.inf)
-        self._announced = False
+        self._step_limit = min((rule.value for rule in job.stop if rule.kind == "steps"), default=math.inf)
+        self._limit_ns = 1e9 * min((rule.value for rule in job.stop if rule.kind == "seconds"), default=math.inf)
+        self._announces = job.is_chief
         self.met: StopRule | None = None
         """The stop rule that ended the script."""
 
@@ -39,19 +39,19 @@ class StopRules:
 
     def check(self, steps: int, started_ns: int, now_ns: int) -> None:
         """Raise StopTraining if the last of `steps` steps was the last one of the run."""
-        if self._step_limit is not None and steps >= self._step_limit:
+        rendezvous = self._rendezvous
+        last = rendezvous.last_step
+        if steps >= self._step_limit or (last is not None and steps >= last):
             self._stop(steps, (now_ns - started_ns) / 1e9)
-        last = self._rendezvous.last_step
-        if last is not None and steps >= last:
-            self._stop(steps, (now_ns - started_ns) / 1e9)
-        if self._job.is_chief and not self._announced:
-            seconds = (now_ns - started_ns) / 1e9
-            if seconds >= self._seconds or self._rendezvous.halted.is_set():
-                self._announced = True
-                if self._job.workers == 1:
-                    self._stop(steps, seconds)
-                notice = max(_LEAST_NOTICE, math.ceil(_NOTICE_S * steps / max(seconds, 1e-9)))
-                self._rendezvous.announce_last_step(steps + notice)
+        if self._announces and (now_ns - started_ns >= self._limit_ns or rendezvous.halted.is_set()):
+            self._announces = False
+            self._announce(steps, (now_ns - started_ns) / 1e9)
+
+    def _announce(self, steps: int, seconds: float) -> None:
+        if self._job.workers == 1:
+            self._stop(steps, seconds)
+        notice = max(_LEAST_NOTICE, math.ceil(_NOTICE_S * steps / max(seconds, 1e-9)))
+        self._rendezvous.announce_last_step(steps + notice)
 
     def fill_in(self, outcome: Outcome) -> None:
         """Say in the outcome which rule ended the script, if this is the first rank."""

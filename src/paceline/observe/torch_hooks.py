@@ -5,15 +5,16 @@ original if another thread calls it, or inside of a phase that it would be a par
 """
 
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import wraps
+from threading import get_ident
 from types import ModuleType
 from typing import Any
 
 from paceline.observe.batch_size import batch_size
 from paceline.observe.checkpoint_wrapper import checkpoint_wrapper
 from paceline.observe.step_clock import EXCHANGE, OPTIMIZER, OTHER, StepClock
-from paceline.recording.recorder import clock_ns
 
 Note = Callable[[str], None]
 """Called with a line about something that cannot be observed."""
@@ -45,25 +46,26 @@ def observe_safetensors(module: ModuleType, clock: StepClock, note: Note) -> Non
 
 
 def _observe_optimizers(torch: ModuleType, clock: StepClock) -> None:
-    open_step: list[tuple[object, int]] = []
-    """The outermost optimizer whose step is under way, and the phase before it."""
+    outermost: object = None
+    """The optimizer whose step is under way."""
+    phase_before = OTHER
 
     def before_step(optimizer: object, *_: object) -> None:
-        if not clock.observes:
+        nonlocal outermost, phase_before
+        if get_ident() != clock.thread:
             return
-        if open_step and open_step[0][0] is optimizer:
+        if outermost is optimizer:
             # Its last step ended with an exception that the script has caught.
-            open_step.clear()
+            outermost = None
             clock.phase = OTHER
-        if not open_step:
-            open_step.append((optimizer, clock.enter_optimizer()))
+        if outermost is None:
+            outermost, phase_before = optimizer, clock.enter_optimizer()
 
     def after_step(optimizer: object, *_: object) -> None:
-        if not clock.observes or not open_step or open_step[0][0] is not optimizer:
-            return
-        clock.leave(open_step.pop()[1])
-        if not clock.manual:
-            clock.end_step()
+        nonlocal outermost
+        if outermost is optimizer and get_ident() == clock.thread:
+            outermost = None
+            clock.leave_optimizer(phase_before)
 
     hooks = sys.modules["torch.optim.optimizer"]  # The attribute of torch.optim is deleted.
     hooks.register_optimizer_step_pre_hook(before_step)
@@ -73,68 +75,97 @@ def _observe_optimizers(torch: ModuleType, clock: StepClock) -> None:
 def _observe_modules(torch: ModuleType, clock: StepClock) -> None:
     call, gradients = torch.nn.Module.__call__, torch.is_grad_enabled
 
-    def __call__(self: object, *args: Any, **kwargs: Any) -> Any:
-        if clock.phase > OPTIMIZER or not clock.observes:
-            return call(self, *args, **kwargs)
-        examples = batch_size(args or tuple(kwargs.values()))
+    def observed(module: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        examples = 0 if clock.loads_batches else batch_size(args or tuple(kwargs.values()))
         before = clock.enter_forward(examples, with_gradients=gradients())
         try:
-            return call(self, *args, **kwargs)
+            return call(module, *args, **kwargs)
         finally:
             clock.leave(before)
 
-    torch.nn.Module.__call__ = __call__
+    @wraps(call)
+    def inline(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if clock.phase <= OPTIMIZER and get_ident() == clock.thread:
+            return observed(self, args, kwargs)
+        # The modules inside of a module: this is what the original does, and saves a call for each of them.
+        if self._compiled_call_impl is not None:
+            return self._compiled_call_impl(*args, **kwargs)
+        return self._call_impl(*args, **kwargs)
+
+    @wraps(call)
+    def around(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if clock.phase <= OPTIMIZER and get_ident() == clock.thread:
+            return observed(self, args, kwargs)
+        return call(self, *args, **kwargs)
+
+    code = getattr(call, "__code__", None)
+    is_known = code is not None and code.co_names == ("_compiled_call_impl", "_call_impl")
+    torch.nn.Module.__call__ = inline if is_known else around
 
 
 def _observe_backward(torch: ModuleType, clock: StepClock) -> None:
-    original, distributed = torch.autograd.backward, torch.distributed
-    engine = torch.autograd.Variable._execution_engine
-    computed: list[tuple[int, int]] = []
-    """When the gradients of this rank were computed, and the exchange time of the step until then."""
-
-    def on_computed() -> None:
-        computed.append((clock_ns(), clock.exchange_ns))
-
-    def on_begin(_gradient: object) -> None:
-        # Callbacks run in this order after the last gradient: this one before that of DistributedDataParallel, which
-        # waits there for the exchange that the computation did not hide.
-        engine.queue_callback(on_computed)
+    original, tensor_type = torch.autograd.backward, torch.Tensor
+    prepare_exchange = _exchange_observer(torch, clock)
 
     def prepare(roots: Any) -> None:
-        root = roots if isinstance(roots, torch.Tensor) else next(iter(roots))
-        scaled, unscaled = clock.take_scaled_loss()
-        loss = unscaled if scaled is root else root
+        root = loss = roots if isinstance(roots, tensor_type) else next(iter(roots))
+        if clock.scaled_loss is not None:
+            scaled, unscaled = clock.scaled_loss
+            clock.scaled_loss = None  # It keeps the graph of the step in memory.
+            loss = unscaled if scaled is root else root
         # On another device, reading the value would wait for the device.
-        if loss.numel() == 1 and loss.device.type == "cpu":
+        if loss.is_cpu and loss.numel() == 1:
             clock.add_loss(loss.item())
-        if distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1:
-            root.register_hook(on_begin)
+        prepare_exchange(root)
 
     @wraps(original)
     def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
         # A backward pass inside of another one, as with reentrant activation checkpointing, is a part of it.
-        if clock.phase > OPTIMIZER or not clock.observes:
+        if clock.phase > OPTIMIZER or get_ident() != clock.thread:
             return original(tensors, *args, **kwargs)
         before = clock.enter_backward()
-        computed.clear()
         try:
-            _attempt(clock, prepare, tensors)
+            prepare(tensors)
+        except Exception:
+            # It depends on what the script passes, and is left out if that fails.
+            clock.missed += 1
+        try:
             return original(tensors, *args, **kwargs)
         finally:
-            if computed:
-                start_ns, exchanged_ns = computed[-1]
-                clock.exchanged_since(start_ns, clock.exchange_ns - exchanged_ns)
-            clock.leave(before)
+            clock.leave_backward(before)
 
     torch.autograd.backward = backward
 
 
-def _attempt(clock: StepClock, function: Callable[[Any], None], argument: Any) -> None:
-    """Call a part of the observation that depends on what the script passes; it is left out if that fails."""
-    try:
-        function(argument)
-    except Exception:
-        clock.missed += 1
+def _exchange_observer(torch: ModuleType, clock: StepClock) -> Callable[[Any], None]:
+    """A function that gets the root of a backward pass, and has the clock told when its gradients are computed."""
+    if not torch.distributed.is_available():
+        return lambda _root: None
+    engine, world = torch.autograd.Variable._execution_engine, torch.distributed.GroupMember
+    known_group: Any = None
+    has_peers = False
+
+    def on_begin(_gradient: object) -> None:
+        # Callbacks run in this order after the last gradient: this one before that of DistributedDataParallel, which
+        # waits there for the exchange that the computation did not hide.
+        engine.queue_callback(clock.gradients_computed)
+
+    def prepare_exchange(root: Any) -> None:
+        nonlocal known_group, has_peers
+        group = world.WORLD
+        if group is not known_group:
+            known_group, has_peers = group, group is not None and group.size() > 1
+        if not has_peers:
+            return
+        function = root.grad_fn
+        if function is None or root._backward_hooks is not None:
+            root.register_hook(on_begin)
+            return
+        # What register_hook does, without the handle to remove the hook, which takes most of its time.
+        root._backward_hooks = OrderedDict(paceline=on_begin)
+        function._register_hook_dict(root)
+
+    return prepare_exchange
 
 
 def _observe_data_loaders(torch: ModuleType, clock: StepClock) -> None:
@@ -143,7 +174,7 @@ def _observe_data_loaders(torch: ModuleType, clock: StepClock) -> None:
 
     @wraps(start)
     def __iter__(self: object) -> Any:
-        if clock.phase > OPTIMIZER or not clock.observes:
+        if clock.phase > OPTIMIZER or get_ident() != clock.thread:
             return start(self)
         before = clock.enter_data()
         try:
@@ -153,15 +184,16 @@ def _observe_data_loaders(torch: ModuleType, clock: StepClock) -> None:
 
     @wraps(advance)
     def __next__(self: object) -> Any:
-        if clock.phase > OPTIMIZER or not clock.observes:
+        if clock.phase > OPTIMIZER or get_ident() != clock.thread:
             return advance(self)
         before = clock.enter_data()
         try:
             batch = advance(self)
-            clock.loaded(batch_size(batch))
-            return batch
-        finally:
+        except BaseException:
             clock.leave(before)
+            raise
+        clock.leave_data(before, batch_size(batch))
+        return batch
 
     loader.__iter__, iterator.__next__ = __iter__, __next__
 
@@ -185,7 +217,7 @@ def _observe_collectives(torch: ModuleType, clock: StepClock) -> None:
 def _exchange_wrapper(original: Callable[..., Any], clock: StepClock) -> Callable[..., Any]:
     @wraps(original)
     def exchange(*args: Any, **kwargs: Any) -> Any:
-        if clock.phase >= EXCHANGE or not clock.started or not clock.observes:
+        if clock.phase >= EXCHANGE or not clock.started or get_ident() != clock.thread:
             return original(*args, **kwargs)
         before = clock.enter(EXCHANGE)
         try:

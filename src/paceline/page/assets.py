@@ -14,6 +14,7 @@ _SCRIPTS = (
     "web/points.js",
     "web/lines.js",
     "web/timeline.js",
+    "web/flames.js",
     "web/table.js",
     "web/why.js",
     "web/blocks.js",

@@ -212,6 +212,22 @@ class Timeline(Block, frozen=True, kw_only=True, tag="timeline"):
     marks: Sequence[Mark] = ()
 
 
+class FlameView(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    nodes: Sequence[int]
+    """Three whole numbers for each node, parents before their children: depth, number of the name, samples."""
+
+
+class Flames(Block, frozen=True, kw_only=True, tag="flames"):
+    """A flame graph of each rank; the first level below the root are the phases."""
+
+    key: str
+    title: str
+    caption: str
+    names: Sequence[str]
+    views: Sequence[FlameView]
+
+
 class Table(Block, frozen=True, kw_only=True, tag="table"):
     """A table that readers can sort. Cells are texts, or pairs of text and number."""
 

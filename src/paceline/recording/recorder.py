@@ -12,6 +12,7 @@ work that is long or not done at every step uses the context managers.
 
 import mmap
 import os
+import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from functools import update_wrapper
 from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from paceline.recording.layout import (
     BUSY_WORD,
@@ -32,6 +33,7 @@ from paceline.recording.layout import (
     RECORD,
     RECORD_BYTES,
     RECORD_WORDS,
+    STEP,
     STEP_PHASES,
     WORD_BYTES,
     RecordKind,
@@ -51,6 +53,18 @@ _OF_ONE_STEP = (
     "micro_batches",
 )  # fmt: skip
 """Fields that are 0 again when the next step begins."""
+_CONSTANT_IN_SCRIPTS = {"kind": STEP, "accuracy": _NAN, "staleness": -1, "flags": 0}
+_UNUSED_IN_SCRIPTS = tuple(
+    name for kind in (RecordKind.PULL, RecordKind.COMPUTE, RecordKind.PUSH, RecordKind.WAIT, RecordKind.FUSED)
+    for name in _STEP_PHASE_FIELDS[kind]
+)  # fmt: skip
+SCRIPT_STEP_FIELDS = tuple(
+    field.name for field in FIELDS if field.name not in (*_CONSTANT_IN_SCRIPTS, "step", *_UNUSED_IN_SCRIPTS)
+)
+"""What the record of a step of a user's script is made of, in the order of `Recorder.write_script_step`."""
+_SCRIPT_STEP = struct.Struct(
+    "=" + "".join("8x" if field.name in _UNUSED_IN_SCRIPTS else "d" if field.is_float else "q" for field in FIELDS)
+)
 clock_ns = time.monotonic_ns
 
 _Method = TypeVar("_Method", bound=Callable[..., None])
@@ -129,11 +143,35 @@ def end_step_source() -> str:
     )
 
 
-def _generated(declared: _Method) -> _Method:
-    """Decorator: replaces the declared method by the generated one, which has the same signature."""
-    namespace: dict[str, _Method] = {}
-    exec(compile(end_step_source(), "<end_step, generated from StepRecord>", "exec"), namespace)
-    return update_wrapper(namespace["end_step"], declared)  # type: ignore[return-value]
+def script_step_source() -> str:
+    """The source of `Recorder.write_script_step`: one call that writes the whole record."""
+    given = {name: repr(value) for name, value in _CONSTANT_IN_SCRIPTS.items()} | {"step": "record.step"}
+    given["accuracy"] = "nan"
+    values = [given.get(field.name, field.name) for field in FIELDS if field.name not in _UNUSED_IN_SCRIPTS]
+    return "\n    ".join(
+        (
+            f"def write_script_step(self, {', '.join(SCRIPT_STEP_FIELDS)}):",
+            "at = self._next",
+            "if at == self._end:",
+            "    self._grow()",
+            "record = self.current",
+            f"pack_into(self._map, {WORD_BYTES} * at, {', '.join(values)})",
+            f"self._next = self._words[{NEXT_WORD}] = at + {RECORD_WORDS}",
+            "record.step += 1",
+        )
+    )
+
+
+def _generated(source: Callable[[], str]) -> Callable[[_Method], _Method]:
+    """Decorator: replaces the declared method by the generated one of the same name."""
+
+    def replace(declared: _Method) -> _Method:
+        name = declared.__name__
+        namespace: dict[str, Any] = {"nan": _NAN, "pack_into": _SCRIPT_STEP.pack_into}
+        exec(compile(source(), f"<{name}, generated from StepRecord>", "exec"), namespace)
+        return update_wrapper(namespace[name], declared)  # type: ignore[no-any-return]
+
+    return replace
 
 
 class Recorder:
@@ -176,9 +214,13 @@ class Recorder:
         RECORD.pack_into(self._map, WORD_BYTES * at, *_VALUES(record))
         self._next = self._words[NEXT_WORD] = at + RECORD_WORDS
 
-    @_generated
+    @_generated(end_step_source)
     def end_step(self, end_ns: int, update: int, loss: float, staleness: int = -1) -> None:
         """Write the step under way. What is recorded from here on belongs to the next step."""
+
+    @_generated(script_step_source)
+    def write_script_step(self, *values: float) -> None:
+        """Write a step of a user's script: the values of SCRIPT_STEP_FIELDS."""
 
     def drop_step(self) -> None:
         """Write the phases of the step under way, if there is one, but no step: its gradient was not used."""
@@ -253,6 +295,9 @@ class SilentRecorder(Recorder):
     _span = SilentSpan
 
     def end_step(self, end_ns: int, update: int, loss: float, staleness: int = -1) -> None:
+        self.current.step += 1
+
+    def write_script_step(self, *values: float) -> None:
         self.current.step += 1
 
     def write(self, *_: object, **__: object) -> None:

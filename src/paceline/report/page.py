@@ -10,7 +10,7 @@ from paceline.page.blocks import Block, Choice, Facts, Option, Page, Text
 from paceline.page.offline import offline_html
 from paceline.present import labels
 from paceline.present.numbers import count
-from paceline.report import curve_charts, host_charts, timeline_charts, worker_charts
+from paceline.report import curve_charts, flame_chart, host_charts, timeline_charts, worker_charts
 from paceline.report.build import Advance, OnMessage, ReportData, ignore_message
 from paceline.report.run_data import RunData
 from paceline.report.sections import ReportContext, build_sections
@@ -73,6 +73,7 @@ def run_blocks(run: RunData) -> list[Block]:
         worker_charts.phase_bars(run.result),
         timeline_charts.timeline(run),
         timeline_charts.shares_over_time(run),
+        flame_chart.flames(run),
         host_charts.host_metrics(run),
         worker_charts.steps_per_worker(run.result),
         worker_charts.staleness(run),

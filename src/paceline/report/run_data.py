@@ -8,6 +8,7 @@ from paceline.analyze.clocks import clock_uncertainty
 from paceline.analyze.curves import learning_curves, staleness_histogram
 from paceline.analyze.timeline import phase_spans
 from paceline.analyze.training import training_start_s
+from paceline.recording.folded_stacks import Stack
 from paceline.recording.layout import TIMED_NAMES
 from paceline.store.paths import RunPaths
 from paceline.store.result import Result
@@ -40,6 +41,10 @@ class RunData:
     def start_s(self) -> float:
         """Start of the training on the run's clock; 0 in all charts."""
         return training_start_s(self._stored)
+
+    def stacks(self, task: str) -> dict[Stack, int]:
+        """The sampled stacks of a rank of a user's script; empty if it was not sampled."""
+        return self._stored.stacks(task)
 
     @property
     def synchronous(self) -> bool:

@@ -38,6 +38,8 @@ class RunPaths:
         self.logs = directory / "logs"
         self.tensorboard = directory / "tensorboard"
         self.checkpoints = directory / "checkpoints"
+        self.profiles = directory / "profiles"
+        """Stack samples of the ranks of a user's script."""
         self.spool = directory / "spool"
         """Scratch space of agents on this machine."""
 
@@ -66,6 +68,10 @@ class RunPaths:
 
     def tensorboard_of(self, task: str) -> Path:
         return self.tensorboard / task
+
+    def profile_of(self, task: str) -> Path:
+        """The folder of the stack samples of a rank."""
+        return self.profiles / task
 
     def create_folders(self) -> None:
         for folder in (self.logs, self.tensorboard, self.checkpoints, self.spool):

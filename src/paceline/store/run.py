@@ -12,6 +12,7 @@ import polars as pl
 
 from paceline.errors import StoreError
 from paceline.messages import DECODE_ERRORS
+from paceline.recording import folded_stacks
 from paceline.store import result as results
 from paceline.store.checksums import verify_checksums
 from paceline.store.events import Event, StoredEvent, parse_event, read_lines
@@ -25,6 +26,7 @@ from paceline.store.writer import consolidate
 
 _MAX_RESULT_BYTES = 64 * 2**20
 """More than any run writes. A larger file is damaged, and reading it could use up the memory."""
+_MAX_STACKS_BYTES = 2**20
 _ROWS_AT_ONCE = 200_000
 """Rows of the table of steps that are in memory at once; about 100 bytes each."""
 _STEPS_PER_BUCKET = 1_000
@@ -63,6 +65,14 @@ class StoredRun:
     def all(self, event_type: type[AnyEvent]) -> list[AnyEvent]:
         """The events of a type, in order of time."""
         return [msgspec.convert(event, event_type) for event in self.events if event["event"] == event_type.name]
+
+    def stacks(self, task: str) -> dict[folded_stacks.Stack, int]:
+        """The sampled stacks of a rank of a user's script; empty if there are none that can be read."""
+        try:
+            data = read_regular(self.paths.profile_of(task) / folded_stacks.FILE_NAME, _MAX_STACKS_BYTES)
+        except OSError:
+            return {}
+        return folded_stacks.decode(data)
 
     @cached_property
     def steps(self) -> pl.DataFrame:

@@ -96,15 +96,20 @@ class RunWriter:
 
     def attach(self, task: str, kind: str, name: str, data: bytes, *, last: bool) -> None:
         """Store a part of a file that a task sends; the file appears under its name after the last part."""
-        folder = {"checkpoint": self.paths.checkpoints, "tensorboard": self.paths.tensorboard_of(task)}.get(kind)
+        folders = {
+            "checkpoint": self.paths.checkpoints,
+            "tensorboard": self.paths.tensorboard_of(task),
+            "profile": self.paths.profile_of(task),
+        }
+        folder = folders.get(kind)
         if folder is None or Path(name).name != name:
             raise StoreError(
-                f"{task} sent a file of kind '{kind}' named '{name}': the kind must be checkpoint or tensorboard, "
+                f"{task} sent a file of kind '{kind}' named '{name}': the kind must be one of {', '.join(folders)}, "
                 "and the name must not contain a directory"
             )
         partial = folder / f"{name}.partial"
         with self.catch_disk_errors():
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(exist_ok=True, parents=True)
             with partial.open("ab") as file:
                 if file.tell() + len(data) > _MAX_FILE_BYTES:
                     raise StoreError(f"file {name} of {task} is larger than the allowed {_MAX_FILE_BYTES} bytes")
