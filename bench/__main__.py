@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bench.advise import advise
 from bench.fake_agents import fake_agents
+from bench.hook_cost import hooks
 from bench.launch import causes, observation
 from bench.measure import measure, paceline_case, print_table, ratio
 from bench.overhead import overhead
@@ -116,6 +117,7 @@ _PARTS: dict[str, Callable[[int], None]] = {
     "hosts": many_hosts,
     "files": files,
     "fake-agents": fake_agents,
+    "hooks": hooks,
     "observation": observation,
     "causes": causes,
     "predict": predict,

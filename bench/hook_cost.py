@@ -17,9 +17,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from bench.measure import Measurement, print_table
-from bench.peers.hook_switch import HookSwitch
 from paceline.observe.observer import Observer
-from paceline.recording.recorder import Recorder, clock_ns
+from paceline.recording.recorder import Recorder
 from paceline.train.context import TaskContext
 
 _TURN_STEPS = 16
@@ -37,7 +36,7 @@ def hooks(rounds: int) -> None:
         observer = _observer(Path(folder))
         for name, ranks in (("one rank", 1), ("two ranks", 2)):
             train = _ddp_step(ranks)
-            costs = in_turns(train, HookSwitch(observer), rounds * _TURNS_PER_ROUND)
+            costs = in_turns(train, _switch(observer), rounds * _TURNS_PER_ROUND)
             for state, values in costs.items():
                 measurements[f"{name}, {state}"] = Measurement(tuple(values))
             difference = [on - off for on, off in zip(costs["observed"], costs["unobserved"], strict=True)]
@@ -46,23 +45,32 @@ def hooks(rounds: int) -> None:
     print_table("A step with and without the hooks of `paceline launch`", measurements, ratios, unit="µs")
 
 
-def in_turns(train: Callable[[], None], switch: HookSwitch, turns: int) -> dict[str, list[float]]:
+def _switch(observer: Observer) -> Callable[[bool], None]:
+    """Takes the hooks out of torch, and puts them back."""
+    from bench.peers.hook_switch import HookSwitch  # Imports torch, which the other benchmarks must not do.
+
+    switch = HookSwitch(observer.clock)
+    return lambda on: switch.set(on=on)
+
+
+def in_turns(train: Callable[[], None], switch: Callable[[bool], None], turns: int) -> dict[str, list[float]]:
     """The median time of a step in each turn with and without hooks, in µs."""
     costs: dict[str, list[float]] = {"observed": [], "unobserved": []}
     for _ in range(turns):
         for state in random.sample(list(costs), 2):
-            switch.set(on=state == "observed")
+            switch(state == "observed")
             costs[state].append(median(_turn(train)) / 1e3)
-    switch.set(on=True)
+    switch(True)
     return costs
 
 
 def _turn(train: Callable[[], None]) -> list[int]:
+    """CPU time of each step: unlike the time that has passed, it contains no other processes."""
     times = []
     for _ in range(_TURN_STEPS):
-        start_ns = clock_ns()
+        start_ns = time.thread_time_ns()
         train()
-        times.append(clock_ns() - start_ns)
+        times.append(time.thread_time_ns() - start_ns)
     return times[_DROPPED_STEPS:]
 
 

@@ -15,25 +15,36 @@ from bench.peers.causes import CAUSES
 
 _SCRIPT = Path(__file__).with_name("peers") / "causes.py"
 _STEPS_FOR_TURNS = 4_000
+_STEPS_FOR_MEMORY = 8_000
+"""With 2 to 5 ms each, at least 16 s."""
 _RESAMPLES = 2_000
 _LIMIT_S = 300.0
 
 
 def observation(rounds: int) -> None:
-    """The share of a step's time that observation takes, by turns inside of one run; 1 and 2 ranks."""
-    print("\nWhat `paceline launch` adds to a step (observation switched on and off every 40 steps of one run)")
-    print(f"{'ranks':<8}{'step (ms)':>11}{'overhead':>11}   95 % interval")
-    for layout, width in (("w", 1000), ("ww", 700)):
-        ratios: list[float] = []
-        steps_ms: list[float] = []
+    """The share of a step's time that observation takes, by turns inside of one run; 1 and 2 ranks.
+
+    Paceline's hooks are taken out of torch and put back. Of TraceML only its step is left out: what its other hooks do
+    between steps counts as unobserved.
+    """
+    print("\nWhat observation adds to a step (switched on and off every 40 steps of one run)")
+    print(f"{'tool':<10}{'ranks':<8}{'step (ms)':>11}{'overhead':>11}   95 % interval")
+    tools = {"paceline": _run_in_turns, "traceml": _traceml_in_turns}
+    if not shutil.which("traceml", path=_path()):
+        del tools["traceml"]
+    for ranks, width in ((1, 1000), (2, 700)):
+        ratios: dict[str, list[float]] = {tool: [] for tool in tools}
+        steps_ms: dict[str, list[float]] = {tool: [] for tool in tools}
         for _ in range(rounds):
-            turns = _run_in_turns(layout, width)
-            pairs = list(zip(turns["on"], turns["off"], strict=False))
-            ratios += [median(on) / median(off) - 1 for on, off in pairs]
-            steps_ms += [median(off) / 1e6 for _, off in pairs]
-        low, high = _interval(ratios)
-        overhead = f"{median(ratios) * 100:>9.2f} %   {low * 100:.2f} to {high * 100:.2f} %"
-        print(f"{len(layout):<8}{median(steps_ms):>11.2f}{overhead}")
+            for tool, run in tools.items():
+                turns = run(ranks, width)
+                pairs = list(zip(turns["on"], turns["off"], strict=False))
+                ratios[tool] += [median(on) / median(off) - 1 for on, off in pairs]
+                steps_ms[tool] += [median(off) / 1e6 for _, off in pairs]
+        for tool, values in ratios.items():
+            low, high = _interval(values)
+            overhead = f"{median(values) * 100:>9.2f} %   {low * 100:.2f} to {high * 100:.2f} %"
+            print(f"{tool:<10}{ranks:<8}{median(steps_ms[tool]):>11.2f}{overhead}")
 
 
 def causes(rounds: int) -> None:
@@ -46,13 +57,38 @@ def causes(rounds: int) -> None:
         print(f"  traceml:  {_traceml_says(cause) if shutil.which('traceml', path=_path()) else 'not installed'}")
 
 
-def _run_in_turns(layout: str, width: int) -> dict[str, list[list[float]]]:
+_Turns = dict[str, list[list[float]]]
+"""By `on` and `off`: the durations of the steps of each turn, in ns."""
+
+
+def _run_in_turns(ranks: int, width: int) -> _Turns:
     with tempfile.TemporaryDirectory(prefix="paceline-bench-") as folder:
         file = Path(folder) / "turns.json"
-        arguments = ["--steps", str(_STEPS_FOR_TURNS), "--width", str(width), "--turns", str(file)]
-        _launch(folder, layout, arguments)
-        turns: dict[str, list[list[float]]] = json.loads(file.read_text())
+        _launch(folder, "w" * ranks, _turn_arguments(width, file))
+        turns: _Turns = json.loads(file.read_text())
         return turns
+
+
+def _traceml_in_turns(ranks: int, width: int) -> _Turns:
+    with tempfile.TemporaryDirectory(prefix="traceml-bench-") as folder:
+        file = Path(folder) / "turns.json"
+        done = _traceml(folder, ranks, _turn_arguments(width, file))
+        if not file.exists():
+            raise RuntimeError(done.stderr[-2000:])
+        turns: _Turns = json.loads(file.read_text())
+        return turns
+
+
+def _turn_arguments(width: int, file: Path) -> list[str]:
+    return ["--steps", str(_STEPS_FOR_TURNS), "--width", str(width), "--turns", str(file)]
+
+
+def _traceml(folder: str, ranks: int, arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    command = ["traceml", "run", str(_SCRIPT), f"--nproc-per-node={ranks}", "--args", *arguments]
+    environment = {**os.environ, "BENCH_TOOL": "traceml", "PATH": _path()}
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=_LIMIT_S, check=False, cwd=folder, env=environment
+    )
 
 
 def _launch(folder: str, layout: str, arguments: Sequence[str], *options: str) -> dict[str, object]:
@@ -69,7 +105,7 @@ def _launch(folder: str, layout: str, arguments: Sequence[str], *options: str) -
 def _paceline_says(cause: str) -> str:
     with tempfile.TemporaryDirectory(prefix="paceline-bench-") as folder:
         options = ["--hosts", "netns", "--link", "100mbit"] if cause == "link" else []
-        result = _launch(folder, "w w" if cause == "link" else "ww", ["--cause", cause], *options)
+        result = _launch(folder, "w w" if cause == "link" else "ww", _cause_arguments(cause), *options)
     verdict = result["verdict"]
     assert isinstance(verdict, dict)
     lines = [f"{verdict['cause']}, {verdict['where']} ({verdict['share']:.0%})", *verdict["evidence"]]
@@ -84,16 +120,17 @@ def _traceml_says(cause: str) -> str:
     if cause == "link":
         return "cannot limit a link"
     with tempfile.TemporaryDirectory(prefix="traceml-bench-") as folder:
-        command = ["traceml", "run", str(_SCRIPT), "--nproc-per-node=2", "--args", "--cause", cause]
-        environment = {**os.environ, "BENCH_TOOL": "traceml", "PATH": _path()}
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_LIMIT_S, check=False, cwd=folder, env=environment
-        )
+        done = _traceml(folder, 2, _cause_arguments(cause))
         texts = sorted(Path(folder).rglob("final_summary.txt"))
         text = texts[-1].read_text() if texts else done.stdout + done.stderr
     lines = [line.strip(" |") for line in text.splitlines()]
     said = [line for line in lines if line.startswith(("Verdict", "Why", "STEP MEMORY"))]
     return "; ".join(said) or f"no verdict: {' '.join(lines[-3:])}"
+
+
+def _cause_arguments(cause: str) -> list[str]:
+    # Growth of memory is judged from 12 s of training on.
+    return ["--cause", cause, *(["--steps", str(_STEPS_FOR_MEMORY)] if cause == "memory" else [])]
 
 
 def _path() -> str:

@@ -1,7 +1,7 @@
 """A DistributedDataParallel script with a bottleneck that is made on purpose, for comparisons of tools that find it.
 
 Under TraceML it needs two lines of TraceML's; for Paceline nothing is changed. `--turns FILE` switches the observation
-by Paceline off and on every 40 steps and writes the durations of both kinds of steps.
+by the tool off and on every 40 steps and writes the durations of both kinds of steps.
 """
 
 import argparse
@@ -87,12 +87,12 @@ def train(args: argparse.Namespace, rank: int) -> None:
     network = nn.Sequential(first, nn.ReLU(), SlowForward(forward_s), nn.Linear(width, width), nn.ReLU(), last)
     model = DistributedDataParallel(network)
     optimizer, loss_function = torch.optim.SGD(model.parameters(), lr=0.01), nn.CrossEntropyLoss()
-    traced = _traceml_step(model)
     kept: list[torch.Tensor] = []
-    turns = Turns(args.turns)
+    traced = _traceml_step(model)
+    turns = Turns(args.turns, _tool_switch() if args.turns else _no_switch)
     while step < args.steps:
         for inputs, labels in loader:
-            with traced():
+            with traced() if turns.on else nullcontext():
                 outputs = model(inputs)
                 if args.cause == "backward" and slow:
                     outputs = SlowBackward.apply(outputs, SLOW_S)
@@ -101,7 +101,7 @@ def train(args: argparse.Namespace, rank: int) -> None:
                 optimizer.step()
                 optimizer.zero_grad()
             if args.cause == "memory" and slow:
-                kept.append(torch.ones(250_000))
+                kept.append(torch.ones(25_000))
             turns.add()
             step += 1
             if step == args.steps:
@@ -119,17 +119,27 @@ def _traceml_step(model: nn.Module) -> Callable[[], AbstractContextManager[Any]]
     return lambda: traceml_ai.trace_step(model)
 
 
+def _no_switch(_on: bool) -> None:
+    pass
+
+
+def _tool_switch() -> Callable[[bool], None]:
+    """A function that switches the hooks of Paceline; TraceML is switched by leaving out its step."""
+    if os.environ.get("BENCH_TOOL") == "traceml":
+        return _no_switch
+    from paceline.observe import api
+
+    switch = import_module("hook_switch").HookSwitch(api._clock)
+    return lambda on: switch.set(on=on)
+
+
 class Turns:
     """Steps with and without observation in turns."""
 
-    def __init__(self, file: str) -> None:
-        self._file, self._count, self._last_ns = file, 0, 0
+    def __init__(self, file: str, switch: Callable[[bool], None]) -> None:
+        self._file, self._switch, self._count, self._last_ns = file, switch, 0, 0
         self._durations_ns: dict[bool, list[int]] = {True: [], False: []}
-        self._clock: Any = None
-        if file:
-            from paceline.observe import api
-
-            self._clock = api._clock
+        self.on = True
 
     def add(self) -> None:
         if not self._file:
@@ -137,14 +147,18 @@ class Turns:
         now_ns = time.perf_counter_ns()
         place = self._count % STEPS_PER_TURN
         if self._last_ns and place > DROPPED_STEPS:
-            self._durations_ns[self._clock.enabled].append(now_ns - self._last_ns)
+            self._durations_ns[self.on].append(now_ns - self._last_ns)
         self._last_ns, self._count = now_ns, self._count + 1
         if self._count % STEPS_PER_TURN == 0:
-            self._clock.enabled = not self._clock.enabled
+            self._set(not self.on)
+
+    def _set(self, on: bool) -> None:
+        self.on = on
+        self._switch(on)
 
     def write(self, rank: int) -> None:
+        self._set(True)
         if self._file and rank == 0:
-            self._clock.enabled = True
             per_turn = STEPS_PER_TURN - DROPPED_STEPS - 1
             turns = {
                 name: [values[at : at + per_turn] for at in range(0, len(values), per_turn)]

@@ -19,8 +19,8 @@ _PLACES: tuple[tuple[Any, str], ...] = (
 class HookSwitch:
     """Made after the hooks were installed."""
 
-    def __init__(self, observer: Any) -> None:
-        self._clock = observer.clock
+    def __init__(self, clock: Any) -> None:
+        self._clock = clock
         optimizers = sys.modules["torch.optim.optimizer"]
         self._optimizer_hooks = (optimizers._global_optimizer_pre_hooks, optimizers._global_optimizer_post_hooks)
         self._installed = [dict(hooks) for hooks in self._optimizer_hooks]

@@ -17,17 +17,8 @@ import pytest
 from contracts.golden import COMMAND, json_lines
 from paceline.recording.layout import SHOWN_NAMES
 from process_io import read_line
+from support.script_runs import STEPS, launch, log
 
-STEPS = """
-import sys, time
-from paceline import observe
-for number in range(int(sys.argv[1]) if len(sys.argv) > 1 else 20):
-    with observe.phase("data"):
-        time.sleep(0.001)
-    with observe.phase("forward"):
-        time.sleep(0.002)
-    observe.step(loss=1 / (number + 1), examples=4)
-"""
 FORK = """
 import os
 from paceline import observe
@@ -42,18 +33,6 @@ VARIABLES = (
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG",
     "OMP_NUM_THREADS",
 )  # fmt: skip
-
-
-def launch(
-    folder: Path, script: str, *options: str, arguments: tuple[str, ...] = ()
-) -> subprocess.CompletedProcess[str]:
-    (folder / "train.py").write_text(script)
-    command = [*COMMAND, "launch", *options, "train.py", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
-
-
-def log(folder: Path, task: str = "w0", run: str = "train-1") -> str:
-    return (folder / "runs" / run / "logs" / f"{task}.log").read_text()
 
 
 def test_a_script_is_measured_like_a_workload(tmp_path: Path) -> None:

@@ -133,21 +133,26 @@ def test_the_rank_that_others_wait_for_is_named_with_its_phase(tmp_path: Path) -
 
 SCRIPTS = {
     "fsdp2.py": ("torch", ("--layout", "ww"), 30),
+    "zero.py": ("torch", ("--layout", "ww"), 30),
+    "comm_hooks.py --hook fp16": ("torch", ("--layout", "ww"), 30),
+    "comm_hooks.py --hook powersgd": ("torch", ("--layout", "ww"), 30),
+    "mixed_precision.py": ("torch", ("--layout", "ww"), 20),
     "accelerate_loop.py": ("accelerate", ("--layout", "ww"), 16),
     "lightning_fit.py": ("lightning", ("--layout", "ww"), 32),
     "hf_trainer.py": ("transformers", ("--layout", "ww"), 32),
     "keras_fit.py": ("keras", (), 48),
 }
-"""By script: the package that it needs, the options, and how many steps each rank makes."""
+"""By script and arguments: the package that it needs, the options, and how many steps each rank makes."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_of_each_framework_is_observed(name: str, tmp_path: Path) -> None:
-    package, options, steps = SCRIPTS[name]
+@pytest.mark.parametrize("command", SCRIPTS)
+def test_a_script_of_each_framework_is_observed(command: str, tmp_path: Path) -> None:
+    package, options, steps = SCRIPTS[command]
+    name, *arguments = command.split()
     if find_spec(package) is None:
         pytest.skip(f"{package} is not installed: pip install -c constraints.txt -e '.[scripts]'")
-    result = launch(EXAMPLES / name, tmp_path, *options)
+    result = launch(EXAMPLES / name, tmp_path, *options, arguments=tuple(arguments))
     assert {worker["steps"] for worker in result["workers"]} == {steps}
     for worker in result["workers"]:
         assert worker["phases"]["forward"] > 0

@@ -29,7 +29,9 @@ def with_stacks(runs: Path, data: bytes) -> RunPaths:
 
 
 def flames_of(paths: RunPaths) -> Any:
-    data = RunData(StoredRun(paths).result, paths)
+    result = StoredRun(paths).result
+    assert result
+    data = RunData(result, paths)
     return {getattr(block, "key", ""): block for block in run_blocks(data)}.get("flames")
 
 
@@ -44,7 +46,7 @@ def test_lines_of_another_form_are_left_out() -> None:
 
 
 def test_the_most_frequent_stacks_are_kept_if_there_are_too_many() -> None:
-    many = {("data", f"function_{number}" * 20): number for number in range(1, 5_000)}
+    many: dict[folded_stacks.Stack, int] = {("data", f"function_{number}" * 20): number for number in range(1, 5_000)}
     kept = folded_stacks.decode(folded_stacks.encode(many))
     assert 100 < len(kept) < len(many)
     assert min(kept.values()) > max(count for stack, count in many.items() if stack not in kept)

@@ -9,6 +9,7 @@ from typing import cast
 
 from paceline.observe.import_hooks import Hook, watch_imports
 from paceline.observe.keras_hooks import observe_keras
+from paceline.observe.process_hooks import observe_processes
 from paceline.observe.stack_sampler import StackSampler
 from paceline.observe.step_clock import StepClock
 from paceline.observe.stop import StopRules
@@ -31,8 +32,8 @@ _NOT_SEEN = (
     "after each step"
 )
 _OWN_RANKS = (
-    "the script starts ranks of its own with torch.multiprocessing, which are not observed; let it train one rank per "
-    "process, as under torchrun, and say with --layout how many ranks there are"
+    "the script starts ranks of its own, by torch.multiprocessing or a launcher such as torchrun, which are not "
+    "observed; give the script that trains one rank to paceline launch, and say with --layout how many ranks there are"
 )
 
 
@@ -48,6 +49,7 @@ class Observer:
     def install(self) -> None:
         """Observe frameworks from the moment at which the script imports them."""
         watch_imports({name: self._hook(name) for name in _HOOKS})
+        observe_processes(self._ranks_started)
         # Processes that the script forks, such as the workers of a data loader, must not write to the same records.
         os.register_at_fork(after_in_child=self._disable)
         self.sampler.start()
@@ -99,6 +101,9 @@ class Observer:
     def _note(self, line: str) -> None:
         self._notes.append(line)
         print(f"[paceline] {line}", file=sys.stderr, flush=True)
+
+    def _ranks_started(self) -> None:
+        self.clock.spawned = True
 
     def _disable(self) -> None:
         self.clock.enabled = False

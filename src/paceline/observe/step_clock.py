@@ -71,7 +71,7 @@ class StepClock:
         self.missed = 0
         """Backward passes of which the loss or the exchange could not be observed."""
         self.spawned = False
-        """Whether the script has started further processes by torch.multiprocessing."""
+        """Whether the script has started ranks of its own in other processes."""
         self.loads_batches = False
         """Whether the script uses a data loader, which says how many examples a step has."""
         self._since = clock_ns()
@@ -263,20 +263,27 @@ class StepClock:
         spent, first, start_ns = self._spent, self._first, self._start_ns
         exchange_ns = exchange_end_ns = 0
         if self._exchanges:
-            exchange_ns, exchange_end_ns = self._record_exchanges()
-        forward_ns, backward_ns, optimizer_ns = first[FORWARD], first[BACKWARD], first[OPTIMIZER]
+            exchange_ns, exchange_end_ns = self._exchanges[0]
+            exchange_end_ns += exchange_ns
+            if len(self._exchanges) > 1:
+                self._record_exchanges()
+            self._exchanges = []
         loss = _NAN
         if self._losses:
             loss = self.loss = self._loss_sum / self._losses
             self.loss_was_seen = True
         self.steps = steps = self.steps + 1
-        self.ended_ns = now
+        forward_ns, backward_ns, optimizer_ns = first[FORWARD], first[BACKWARD], first[OPTIMIZER]
         self._recorder.write_script_step(
             steps, start_ns, now, loss, examples, self._micro_batches, start_ns + spent[DATA],
             forward_ns, forward_ns + spent[FORWARD], backward_ns, backward_ns + spent[BACKWARD],
             exchange_ns, exchange_end_ns, optimizer_ns, optimizer_ns + spent[OPTIMIZER],
         )  # fmt: skip
-        self._begin_step(now)
+        self.ended_ns = self._start_ns = self._segment_ns = now
+        spent[:] = first[:] = self._segment_spent = _ZEROS
+        self._segment_loaded = False
+        self._loss_sum = 0.0
+        self._examples = self._micro_batches = self._losses = self._eval_passes = self._segment_exchanges = 0
         self._on_step(steps, self.started_ns, now)
 
     def finish(self) -> None:
@@ -286,15 +293,6 @@ class StepClock:
         if self._eval_ns:
             self._record_evaluation()
         self._recorder.set_busy(0)
-
-    def _begin_step(self, now: int) -> None:
-        self._start_ns = self._segment_ns = now
-        self._spent[:] = self._first[:] = self._segment_spent = _ZEROS
-        self._segment_exchanges, self._segment_loaded = 0, False
-        if self._exchanges:
-            self._exchanges = []
-        self._examples = self._micro_batches = self._losses = self._eval_passes = 0
-        self._loss_sum = 0.0
 
     def _enter_pass_without_gradients(self) -> int:
         """Whether it is a part of an evaluation shows later."""
@@ -366,9 +364,7 @@ class StepClock:
             last_ns, before_ns = self._exchanges[-1]
             self._exchanges[-1] = (last_ns, before_ns + duration_ns)
 
-    def _record_exchanges(self) -> tuple[int, int]:
-        """Start and end of the first exchange, which is a part of the record of the step; the others have their own."""
-        (first_ns, first_duration_ns), *others = self._exchanges
-        for start_ns, duration_ns in others:
+    def _record_exchanges(self) -> None:
+        """The first exchange is a part of the record of the step; the others have their own."""
+        for start_ns, duration_ns in self._exchanges[1:]:
             self._recorder.write(RecordKind.EXCHANGE, start_ns, duration_ns)
-        return first_ns, first_ns + first_duration_ns

@@ -75,28 +75,28 @@ def _observe_optimizers(torch: ModuleType, clock: StepClock) -> None:
 def _observe_modules(torch: ModuleType, clock: StepClock) -> None:
     call, gradients = torch.nn.Module.__call__, torch.is_grad_enabled
 
-    def observed(module: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    @wraps(call)
+    def inline(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # The last line of each branch is what the original does: calling it would cost a call for every module.
+        if clock.phase > OPTIMIZER or get_ident() != clock.thread:
+            return (self._compiled_call_impl or self._call_impl)(*args, **kwargs)
         examples = 0 if clock.loads_batches else batch_size(args or tuple(kwargs.values()))
         before = clock.enter_forward(examples, with_gradients=gradients())
         try:
-            return call(module, *args, **kwargs)
+            return (self._compiled_call_impl or self._call_impl)(*args, **kwargs)
         finally:
             clock.leave(before)
 
     @wraps(call)
-    def inline(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if clock.phase <= OPTIMIZER and get_ident() == clock.thread:
-            return observed(self, args, kwargs)
-        # The modules inside of a module: this is what the original does, and saves a call for each of them.
-        if self._compiled_call_impl is not None:
-            return self._compiled_call_impl(*args, **kwargs)
-        return self._call_impl(*args, **kwargs)
-
-    @wraps(call)
     def around(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if clock.phase <= OPTIMIZER and get_ident() == clock.thread:
-            return observed(self, args, kwargs)
-        return call(self, *args, **kwargs)
+        if clock.phase > OPTIMIZER or get_ident() != clock.thread:
+            return call(self, *args, **kwargs)
+        examples = 0 if clock.loads_batches else batch_size(args or tuple(kwargs.values()))
+        before = clock.enter_forward(examples, with_gradients=gradients())
+        try:
+            return call(self, *args, **kwargs)
+        finally:
+            clock.leave(before)
 
     code = getattr(call, "__code__", None)
     is_known = code is not None and code.co_names == ("_compiled_call_impl", "_call_impl")
@@ -141,7 +141,7 @@ def _exchange_observer(torch: ModuleType, clock: StepClock) -> Callable[[Any], N
     """A function that gets the root of a backward pass, and has the clock told when its gradients are computed."""
     if not torch.distributed.is_available():
         return lambda _root: None
-    engine, world = torch.autograd.Variable._execution_engine, torch.distributed.GroupMember
+    engine, world = torch.autograd.Variable._execution_engine, torch.distributed.distributed_c10d._world
     known_group: Any = None
     has_peers = False
 
@@ -152,7 +152,7 @@ def _exchange_observer(torch: ModuleType, clock: StepClock) -> Callable[[Any], N
 
     def prepare_exchange(root: Any) -> None:
         nonlocal known_group, has_peers
-        group = world.WORLD
+        group = world.default_pg
         if group is not known_group:
             known_group, has_peers = group, group is not None and group.size() > 1
         if not has_peers:

@@ -169,7 +169,7 @@ def _generated(source: Callable[[], str]) -> Callable[[_Method], _Method]:
         name = declared.__name__
         namespace: dict[str, Any] = {"nan": _NAN, "pack_into": _SCRIPT_STEP.pack_into}
         exec(compile(source(), f"<{name}, generated from StepRecord>", "exec"), namespace)
-        return update_wrapper(namespace[name], declared)  # type: ignore[no-any-return]
+        return update_wrapper(namespace[name], declared)  # type: ignore[return-value]
 
     return replace
 
