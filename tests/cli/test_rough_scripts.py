@@ -33,21 +33,23 @@ def marked_launch(folder: Path, script: str, *options: str) -> subprocess.Comple
     return done
 
 
+@pytest.mark.slow
 def test_a_module_that_hangs_at_import_is_named_in_the_stacks(tmp_path: Path) -> None:
     (tmp_path / "slow_module.py").write_text("import time\ntime.sleep(1000)\n")
     done = marked_launch(tmp_path, "import slow_module\n", "--json", "--layout", "ww", "--stall-limit", "3s")
     (result,) = json_lines(done)
     assert (done.returncode, result["status"]) == (1, "failed")
     assert "no step" in result["reason"] or "no progress" in result["reason"]
-    stacks = (Path(result["dir"]) / "logs" / "stacks.txt").read_text()
+    stacks = (tmp_path / result["dir"] / "logs" / "stacks.txt").read_text()
     assert stacks.count("slow_module.py") >= 2
 
 
+@pytest.mark.slow
 def test_a_flood_of_output_neither_blocks_the_script_nor_fills_the_disk(tmp_path: Path) -> None:
     flood = "for _ in range(100):\n    print('x' * 1_000_000)\n"
     (result,) = json_lines(launch(tmp_path, flood + STEPS, "--json", arguments=("20",)))
     assert (result["status"], result["updates"]) == ("ok", 20)
-    assert (Path(result["dir"]) / "logs" / "w0.log").stat().st_size < 70_000_000
+    assert (tmp_path / result["dir"] / "logs" / "w0.log").stat().st_size < 70_000_000
 
 
 def test_children_that_a_script_forks_are_ended_with_it(tmp_path: Path) -> None:
@@ -56,6 +58,7 @@ def test_children_that_a_script_forks_are_ended_with_it(tmp_path: Path) -> None:
     assert (result["status"], result["updates"]) == ("ok", 20)
 
 
+@pytest.mark.slow
 def test_a_script_that_fails_leaves_none_of_its_children(tmp_path: Path) -> None:
     script = STEPS + (
         "\nimport subprocess, sys\nsubprocess.Popen(['sleep', '1000'], start_new_session=True)\nsys.exit(1)\n"
