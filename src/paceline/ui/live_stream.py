@@ -16,6 +16,8 @@ INTERVAL_S = 0.25
 """Agents send records about once a second, so more frequent looks would show nothing new."""
 _QUIET_S = 1.0
 """A page hears at least this often, so that clocks go on and a lost connection is noticed."""
+_MOST_UNUSED = 4
+"""Readers that are kept although no page needs them now."""
 _JUDGE_EVERY_S = 4.0
 _JUDGE_SHARE = 0.025
 """A search for the bottleneck takes 40 ms of CPU time with 2 workers and 400 ms with 32. It is made every four seconds,
@@ -23,7 +25,7 @@ or less often if it would take more than this share of the time."""
 
 
 class LiveFeeds:
-    """One reader per run, however many pages look at it. It stops when no page does."""
+    """One reader per run, however many pages look at it. It reads nothing while no page does."""
 
     def __init__(self) -> None:
         self._feeds: dict[str, _Feed] = {}
@@ -37,8 +39,14 @@ class LiveFeeds:
                 yield event
         finally:
             feed.pages -= 1
-            if not feed.pages:
-                self._feeds.pop(str(paths.directory), None)
+            self._forget(feed)
+
+    def _forget(self, left: "_Feed") -> None:
+        """A reader that no page needs stays for the next page, which then need not read the run from its start."""
+        unused = [name for name, feed in self._feeds.items() if not feed.pages]
+        for name in unused:
+            if self._feeds[name].is_over or (len(unused) > _MOST_UNUSED and self._feeds[name] is not left):
+                del self._feeds[name]
 
 
 class _Feed:
@@ -47,8 +55,14 @@ class _Feed:
         self._paths, self._run, self._bottleneck = paths, LiveRun(paths), Bottleneck()
         self._lock = asyncio.Lock()
         self._looked_at = self._judge_at = -1e9
-        self._version = 0
-        self._in_progress = True
+        self._version = self._looks = 0
+        self._in_progress, self._failed = True, False
+        self._encoded: dict[tuple[int, int, bool], bytes] = {}
+        """The event of the last look, by number of the look, first interval, and whether it is the first of a page."""
+
+    @property
+    def is_over(self) -> bool:
+        return self._failed or not self._in_progress
 
     async def events(self) -> AsyncIterator[bytes]:
         seen, first, width_s, sent_at = -1, 0, 0.0, -1e9
@@ -57,21 +71,33 @@ class _Feed:
             try:
                 await self._look()
             except (StoreError, OSError) as error:
+                self._failed = True
                 yield _event("problem", {"error": str(error)})
                 return
             if self._version != seen or clock() - sent_at >= _QUIET_S:
                 intervals = self._run.intervals
                 if intervals.width_s != width_s:
                     first, width_s = 0, intervals.width_s
-                view = await run_in_threadpool(live_view, self._run, self._bottleneck, first)
-                if seen == -1:
-                    view["about"] = about(self._run)
-                yield _event("state", view)
+                yield await self._state(first, begins=seen == -1)
                 seen, first, sent_at = self._version, max(0, intervals.last - 2), clock()
             if not self._in_progress:
                 yield _event("ended", {})
                 return
             await asyncio.sleep(INTERVAL_S)
+
+    async def _state(self, first: int, *, begins: bool) -> bytes:
+        """The event with the state of the run and its history from an interval on, made once for all pages."""
+        async with self._lock:
+            key = (self._looks, first, begins)
+            if key not in self._encoded:
+                event = await run_in_threadpool(self._encode, first, begins)
+                self._encoded = {old: data for old, data in self._encoded.items() if old[0] == self._looks}
+                self._encoded[key] = event
+            return self._encoded[key]
+
+    def _encode(self, first: int, begins: bool) -> bytes:
+        view = live_view(self._run, self._bottleneck, first)
+        return _event("state", view | {"about": about(self._run)} if begins else view)
 
     async def _look(self) -> None:
         """Read what is new, unless another page has just done so."""
@@ -80,14 +106,16 @@ class _Feed:
             if now - self._looked_at < INTERVAL_S * 0.8:
                 return
             self._looked_at = now
-            if await run_in_threadpool(self._run.advance):
+            self._looks += 1
+            if has_news := await run_in_threadpool(self._run.advance):
                 self._version += 1
             if now >= self._judge_at and self._run.opened_s is not None and not self._run.ended:
                 self._bottleneck.set(await run_in_threadpool(self._run.verdict), self._run.now_s)
                 took_s = asyncio.get_running_loop().time() - now
                 self._judge_at = now + max(_JUDGE_EVERY_S, took_s / _JUDGE_SHARE)
                 self._version += 1
-            self._in_progress = await run_in_threadpool(is_in_progress, self._paths)
+            if not has_news:  # A run that writes is in progress.
+                self._in_progress = await run_in_threadpool(is_in_progress, self._paths)
 
 
 def _event(name: str, value: object) -> bytes:

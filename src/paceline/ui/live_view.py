@@ -188,7 +188,7 @@ def _waiting(run: LiveRun) -> str:
     for event, names, what in (
         ("joined", [*run.hosts], "hosts to join"),
         ("started", tasks, "tasks to start"),
-        ("ready", tasks, "tasks to connect and compile"),
+        ("ready", tasks, "tasks to import the engine, open the data, connect and compile"),
     ):
         done = {_name(one, event) for one in run.events if one["event"] == event}
         missing = [name for name in names if name not in done]

@@ -23,6 +23,8 @@ def page_url(port: int, token: str, place: str = "") -> str:
 
 def serve(runs: Path, tokens: Tokens, listener: socket.socket, on_start: Callable[[], None]) -> None:
     """Answer requests until the process is interrupted. It gives way to every other process of the machine."""
+    # One thread: the tables of a run in progress are short, and waking more threads takes cores from the training.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
     try:
         import uvicorn
 
@@ -30,8 +32,6 @@ def serve(runs: Path, tokens: Tokens, listener: socket.socket, on_start: Callabl
     except ModuleNotFoundError as error:
         raise PageError(f"the page needs {error.name}: pip install 'paceline[ui]'") from None
     assets.script()  # Fails now, and not at the first request, if a file of the page is missing.
-    with suppress(OSError):
-        os.nice(19)
     config = uvicorn.Config(
         application(runs, tokens),
         log_config=None,
@@ -42,7 +42,17 @@ def serve(runs: Path, tokens: Tokens, listener: socket.socket, on_start: Callabl
         limit_concurrency=200,
     )
     on_start()
+    _give_way()  # After the start of a browser, which would inherit it.
     uvicorn.Server(config).run(sockets=[listener])
+
+
+def _give_way() -> None:
+    """Run only when no other process of the machine has work, and interrupt none of them on waking up."""
+    with suppress(OSError):
+        os.nice(19)
+    if hasattr(os, "SCHED_BATCH") and os.sched_getscheduler(0) == os.SCHED_OTHER:
+        with suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def listening(port: int | None) -> socket.socket:
