@@ -44,7 +44,7 @@ ALLOWED = {
     "metrics": "control errors messages plan store",
     "terminal": "analyze control errors plan prediction present recipes spec store train units",
     "page": "errors present",
-    "report": "analyze errors page present recording spec store",
+    "report": "analyze errors page prediction present recording spec store",
     "exports": "analyze errors present store units",
     "ui": "analyze control errors messages page plan present recording report spec store versions",
     "available": "data engines errors hosts plan spec strategies workloads",

@@ -12,6 +12,7 @@ from paceline import pipeline
 from paceline.analyze.summary import summarize
 from paceline.data.dataset import PreparedData
 from paceline.messages import HostSample, LinkCount
+from paceline.messages.agent import TaskSample
 from paceline.recording.layout import STEP_PHASES, RecordKind
 from paceline.recording.rows import RECORD_DTYPE
 from paceline.spec.load import experiment
@@ -43,10 +44,12 @@ def store_run(
     sample_hz: float = 10.0,
     late_ns: Mapping[str, int] = MappingProxyType({}),
     clock_uncertainty_ns: int = 0,
+    task_samples: bool = False,
     **fields: Any,
 ) -> RunPaths:
     """A finished run of `steps` steps a worker; with no `end` one whose controller was killed.
 
+    With `task_samples`, each task used half a core, so that the run can be used to predict others.
     All workers begin each phase at the same time, but those of the hosts in `late_ns` that much later.
     """
     fields = {"workload": "logreg", "strategy": "ps-async", "layout": "pw w", "stop": ["steps=1000"], **fields}
@@ -70,7 +73,8 @@ def store_run(
             writer.add(TaskRecords(place.task, data_))
     ended_s = START_S + steps * length
     for number, host in enumerate(hosts):
-        writer.add(HostSamples(host, make_samples(ended_s, sample_hz, number) if steps else []))
+        tasks = [place.task for place in plan.places if place.host == host and task_samples]
+        writer.add(HostSamples(host, make_samples(ended_s, sample_hz, number, tasks) if steps else []))
     if incident:
         writer.event("incident", t_s=START_S + 0.5, what=incident, task="w0", host="h1")
     for event in events:
@@ -161,7 +165,7 @@ def make_records(numbers: "np.ndarray[Any, Any]", length: float, *, chief: bool,
     return records.tobytes()
 
 
-def make_samples(end_s: float, hz: float, number: int) -> list[HostSample]:
+def make_samples(end_s: float, hz: float, number: int, tasks: Sequence[str] = ()) -> list[HostSample]:
     return [
         HostSample(
             t_ns=int(i / hz * 1e9),
@@ -172,7 +176,7 @@ def make_samples(end_s: float, hz: float, number: int) -> list[HostSample]:
             loopback=LinkCount(rx_bytes=int(2e6 * i / hz), tx_bytes=int(2e6 * i / hz)),
             disk_read_bytes=int(1e6 * i / hz),
             disk_write_bytes=i,
-            tasks=[],
+            tasks=[TaskSample(task, 0.5 * i / hz, 200_000_000, 2) for task in tasks],
         )
         for i in range(int(end_s * hz) + 1)
     ]

@@ -17,6 +17,7 @@ _SCRIPTS = (
     "web/flames.js",
     "web/table.js",
     "web/why.js",
+    "web/whatif.js",
     "web/blocks.js",
     "web/runs.js",
     "web/live.js",

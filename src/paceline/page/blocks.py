@@ -278,6 +278,45 @@ class Commands(Block, frozen=True, kw_only=True, tag="commands"):
     rows: Sequence[Remedy]
 
 
+class WhatIfRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A measured run."""
+
+    link: float
+    """Rate in bit/s; 0 if it is not known."""
+    workers: int
+    batch: int
+    updates: float
+    """Per second."""
+    examples: float
+    run: str
+
+
+WhatIfPoint = tuple[float, float, float, float, str]
+"""Updates/s, the ends of their 80 % interval, examples per update, and the predicted bottleneck."""
+
+
+class WhatIf(Block, frozen=True, kw_only=True, tag="whatif"):
+    """Predictions for combinations of link rates, numbers of workers and batches, which readers select with sliders."""
+
+    key: str
+    title: str
+    caption: str
+    base: WhatIfRun
+    links: Sequence[float]
+    """Empty if the rate of the links is not known."""
+    workers: Sequence[int]
+    batches: Sequence[int]
+    points: Sequence[WhatIfPoint | None]
+    """For each link, for each number of workers, for each batch; None if there was no time to predict it."""
+    measured: Sequence[WhatIfRun]
+
+
+class WhatIfRequest(Block, frozen=True, kw_only=True, tag="whatif_request"):
+    """Predictions that the server of the page makes when a reader asks for them."""
+
+    runs: Sequence[str]
+
+
 class Option(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     blocks: Sequence[Block]

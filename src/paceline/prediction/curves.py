@@ -71,23 +71,24 @@ def what_if(base: Observed, runs: Sequence[Observed]) -> list[WhatIfCurve]:
             )
         measured = tuple(_measured(axis, base, runs, change))
         curves.append(
-            WhatIfCurve(axis=axis, unit=unit, base=_value(axis, base.setup), points=tuple(points), measured=measured)
+            WhatIfCurve(axis=axis, unit=unit, base=setting(axis, base.setup), points=tuple(points), measured=measured)
         )
     return curves
 
 
 def _axes(setup: Setup) -> Iterator[tuple[Axis, str, list[float], Callable[[float], Setup]]]:
-    link = _value("link", setup)
+    link = setting("link", setup)
     if link:
-        yield "link", "bit/s", [link * factor for factor in _LINK_FACTORS], lambda rate: _with_link(setup, rate)
+        yield "link", "bit/s", [link * factor for factor in _LINK_FACTORS], lambda rate: with_link(setup, rate)
     if not setup.strategy.single_worker:
         most = max(_MOST_WORKERS, setup.workers)
-        yield "workers", "workers", [float(count) for count in range(1, most + 1)], lambda n: _with_workers(setup, n)
+        yield "workers", "workers", [float(count) for count in range(1, most + 1)], lambda n: with_workers(setup, n)
     batches = sorted({float(max(1, round(setup.batch * factor))) for factor in _BATCH_FACTORS})
     yield "batch", "examples", batches, lambda batch: msgspec.structs.replace(setup, batch=round(batch))
 
 
-def _value(axis: Axis, setup: Setup) -> float:
+def setting(axis: Axis, setup: Setup) -> float:
+    """The value of a setting; the rate of the slowest link, 0 if a link has no known rate."""
     match axis:
         case "link":
             return float(min((limits.link_bits_s or 0 for limits in setup.limits.values()), default=0))
@@ -97,12 +98,13 @@ def _value(axis: Axis, setup: Setup) -> float:
             return float(setup.batch)
 
 
-def _with_link(setup: Setup, bits_s: float) -> Setup:
+def with_link(setup: Setup, bits_s: float) -> Setup:
+    """The same configuration with all links at this rate."""
     limits = {host: msgspec.structs.replace(one, link_bits_s=round(bits_s)) for host, one in setup.limits.items()}
     return msgspec.structs.replace(setup, limits=limits)
 
 
-def _with_workers(setup: Setup, count: float) -> Setup:
+def with_workers(setup: Setup, count: float) -> Setup:
     """The same servers, and workers on the same hosts as far as they go; further workers get hosts like the last."""
     hosts = list(dict.fromkeys(place.host for place in setup.places))
     words = dict.fromkeys(hosts, "")
@@ -142,14 +144,14 @@ def _measured(
 ) -> Iterator[MeasuredPoint]:
     for run in runs:
         same_kind = (run.workload, run.engine, run.hosts) == (base.workload, base.engine, base.hosts)
-        value = _value(axis, run.setup)
-        if same_kind and value and _comparable(run.setup) == _comparable(change(value)):
+        value = setting(axis, run.setup)
+        if same_kind and value and comparable(run.setup) == comparable(change(value)):
             yield MeasuredPoint(
                 x=value, updates_per_s=run.updates_per_s, examples_per_s=run.examples_per_s, run=run.run
             )
 
 
-def _comparable(setup: Setup) -> tuple[object, ...]:
+def comparable(setup: Setup) -> tuple[object, ...]:
     """Equal for equal configurations."""
     limits = sorted((one.host, one.link_bits_s, one.latency_s, one.cpus) for one in setup.limits.values())
     return setup.strategy.name, setup.places, setup.batch, setup.backup, tuple(map(str, limits))

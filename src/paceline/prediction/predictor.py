@@ -15,7 +15,7 @@ from paceline.prediction.cluster import Setup
 from paceline.prediction.costs import Costs
 from paceline.prediction.observe import Observed, TaskCost
 from paceline.prediction.residuals import Residuals, features
-from paceline.prediction.simulate import simulate
+from paceline.prediction.simulate import SIMULATED_STEPS, simulate
 from paceline.prediction.threads import fair_threads
 from paceline.prediction.timing import Timing, fit_timing
 from paceline.store.verdict import AccountedTime
@@ -73,10 +73,10 @@ class Predictor:
                 f"first, e.g. paceline run {workload.partition(':')[0]} --engine {engine} --stop seconds=4"
             )
 
-    def predict(self, setup: Setup) -> Prediction:
-        """The prediction for a configuration."""
+    def predict(self, setup: Setup, *, seeds: int = _SEEDS, steps: int = SIMULATED_STEPS) -> Prediction:
+        """The prediction for a configuration, from this many simulations of this many steps of each worker."""
         costs = self.costs(setup)
-        simulated = [simulate(setup, costs, seed) for seed in range(_SEEDS)]
+        simulated = [simulate(setup, costs, seed, steps=steps) for seed in range(seeds)]
         bottleneck = name_bottleneck(simulated[0].facts)
         network = network_share(simulated[0].facts)
         residual, residual_spread = self.residuals.at(features(setup, network))

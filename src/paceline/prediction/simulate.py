@@ -15,7 +15,7 @@ from paceline.strategies.descriptor import Strategy
 
 SHARE_SPREAD = 0.5
 """By how much the shares of TCP connections on one link differ (standard deviation of the logarithm)."""
-_STEPS = 120
+SIMULATED_STEPS = 120
 """A simulation ends when every worker has made this many steps on average, or after `_LONGEST_S`."""
 _FEWEST_STEPS, _EVENTS_PER_STEP = 15, 100
 """With many workers a step has many events: then fewer steps are simulated, but not fewer than the fewest."""
@@ -46,7 +46,9 @@ def protocol_of(strategy: Strategy) -> Protocol:
     return protocol
 
 
-def simulate(setup: Setup, costs: Costs, seed: int, *, worker_spread: float = 0.0, steps: int = _STEPS) -> Simulated:
+def simulate(
+    setup: Setup, costs: Costs, seed: int, *, worker_spread: float = 0.0, steps: int = SIMULATED_STEPS
+) -> Simulated:
     """Simulate until every worker has made some hundred steps; equal arguments give equal results."""
     cluster = Cluster(setup, costs, seed, share_spread=SHARE_SPREAD, worker_spread=worker_spread)
     protocol_of(setup.strategy)(cluster)

@@ -6,7 +6,7 @@ import msgspec
 
 from paceline.analyze.bottleneck.explain import MEANINGS
 from paceline.errors import StoreError
-from paceline.page.blocks import Block, Choice, Facts, Option, Page, Text
+from paceline.page.blocks import Block, Choice, Facts, Option, Page, Text, WhatIfRequest
 from paceline.page.offline import offline_html
 from paceline.present import labels
 from paceline.present.numbers import count
@@ -15,6 +15,7 @@ from paceline.report.build import Advance, OnMessage, ReportData, ignore_message
 from paceline.report.run_data import RunData
 from paceline.report.sections import ReportContext, build_sections
 from paceline.report.selection import SelectedRun, select_runs
+from paceline.report.what_if import what_if_blocks
 from paceline.store.paths import RunPaths
 from paceline.store.run import as_store_errors
 
@@ -33,8 +34,13 @@ def report_page(
     runs: Sequence[RunPaths],
     advance: Advance = lambda _now, _done, _total: None,
     on_message: OnMessage = ignore_message,
+    *,
+    ask_for_predictions: bool = False,
 ) -> Page:
-    """The page of a report; a run whose tables are damaged has no charts."""
+    """The page of a report; a run whose tables are damaged has no charts.
+
+    `ask_for_predictions`: a server makes the predictions for other settings when a reader asks for them.
+    """
     paths = {str(run.directory): run for run in runs}
     options, test_curves = [], []
     all_selected = select_runs(report.groups, report.best_configurations)
@@ -51,10 +57,12 @@ def report_page(
         if blocks:
             options.append(Option(label=_label(selected), blocks=[_facts(selected), *blocks]))
         test_curves.append((f"{selected.title} ({selected.label})", curve))
+    advance("predicting other settings", 0, 0)
     context = ReportContext(
         report=report,
         test_curves=curve_charts.test_curves_of_runs(test_curves),
         runs=_runs(options, len(all_selected), len(report.results)),
+        what_if=_what_if(report, runs, paths, ask=ask_for_predictions),
     )
     failed = sum(result.status != "ok" for result in report.results)
     return Page(
@@ -63,6 +71,12 @@ def report_page(
         problems=[f"{count(failed, 'run')} did not succeed."] if failed else [],
         sections=build_sections(context),
     )
+
+
+def _what_if(report: ReportData, runs: Sequence[RunPaths], paths: dict[str, RunPaths], *, ask: bool) -> Sequence[Block]:
+    if ask:
+        return [WhatIfRequest(runs=[run.id for run in runs])] if any(one.batch for one in report.results) else []
+    return what_if_blocks(report.groups, report.best_configurations, paths)
 
 
 def run_blocks(run: RunData) -> list[Block]:

@@ -34,6 +34,8 @@ class ReportContext(msgspec.Struct, frozen=True, kw_only=True):
     """Of all runs that are shown in detail."""
     runs: Sequence[Block]
     """The charts of single runs."""
+    what_if: Sequence[Block] = ()
+    """Predictions for other settings."""
 
 
 class SectionBuilder(msgspec.Struct, frozen=True):
@@ -211,6 +213,7 @@ SECTIONS: tuple[SectionBuilder, ...] = (
     SectionBuilder("baseline", "Baseline", baseline),
     SectionBuilder("scaling", "Scaling", scaling),
     SectionBuilder("sync-async", "Synchronous and asynchronous", sync_async),
+    SectionBuilder("what-if", "What if", lambda context: context.what_if),
     SectionBuilder("phases", "Phases and learning", phases),
     SectionBuilder("runs", "Runs in detail", lambda context: context.runs),
     SectionBuilder("tables", "Tables", tables),

@@ -21,12 +21,14 @@ from paceline.page.offline import served_html
 from paceline.report.build import build
 from paceline.report.page import CAUSES, report_html, report_page
 from paceline.store.in_progress import is_in_progress
+from paceline.store.paths import RunPaths
 from paceline.store.remove import remove_run
 from paceline.store.rename import rename_run
 from paceline.ui.access import HEADERS, Tokens, refusal, token_of
 from paceline.ui.live_stream import LiveFeeds
 from paceline.ui.logs import log_tail
 from paceline.ui.run_list import COLUMNS, RunList, sweep_of
+from paceline.ui.what_if import WhatIfs
 
 _MOST_RUNS = 400
 """Runs in one comparison."""
@@ -41,6 +43,7 @@ class Pages:
         self._list, self._tokens = RunList(runs), tokens
         self._feeds = LiveFeeds()
         self._reporting = asyncio.Lock()
+        self._what_ifs = WhatIfs()
 
     def routes(self) -> list[Route]:
         return [
@@ -50,6 +53,7 @@ class Pages:
             Route("/api/runs", self._reading(self._runs)),
             Route("/api/status", self._reading(self._status)),
             Route("/api/report", self._reading(self._report)),
+            Route("/api/what-if", self._reading(self._what_if)),
             Route("/api/log", self._reading(self._log)),
             Route("/api/live", self._reading(self._live)),
             Route("/report.html", self._reading(self._file)),
@@ -77,30 +81,38 @@ class Pages:
         return _json({"running": await run_in_threadpool(is_in_progress, paths)})
 
     async def _report(self, request: Request) -> Response:
-        return _json(await self._page(request))
+        return _json(await self._page(request, ask_for_predictions=True))
+
+    async def _what_if(self, request: Request) -> Response:
+        selected = self._select(_names(request))
+        return _json({"blocks": await self._what_ifs.blocks(self._list.runs, selected)})
 
     async def _file(self, request: Request) -> Response:
-        page = await self._page(request)
+        page = await self._page(request, ask_for_predictions=False)
         html = await run_in_threadpool(report_html, page)
         # The file has a policy of its own; saved, not shown, it never runs with the rights of this server.
         name = "".join(letter for letter in page.title if letter.isascii() and (letter.isalnum() or letter in "-_"))
         disposition = {"Content-Disposition": f'attachment; filename="{name or "runs"}-report.html"'}
         return Response(html, media_type="text/html", headers=disposition)
 
-    async def _page(self, request: Request) -> Page:
+    async def _page(self, request: Request, *, ask_for_predictions: bool) -> Page:
         names = _names(request)
         async with self._reporting:
-            return await run_in_threadpool(self._make_page, names)
+            return await run_in_threadpool(self._make_page, names, ask_for_predictions)
 
-    def _make_page(self, names: list[str]) -> Page:
+    def _select(self, names: list[str]) -> list[RunPaths]:
         selected = self._list.find(names)
         if len(selected) > _MOST_RUNS:
             raise StoreError(f"{len(selected)} runs are too many for one page: choose at most {_MOST_RUNS}")
+        return selected
+
+    def _make_page(self, names: list[str], ask_for_predictions: bool) -> Page:
+        selected = self._select(names)
         title = selected[0].id if len(selected) == 1 else names[0] if len(names) == 1 else "comparison"
         by_sweep = len({sweep_of(paths.id) for paths in selected}) > 1
         problems: list[str] = []
         report = build(title, selected, by_sweep=by_sweep, on_message=problems.append)
-        page = report_page(report, selected, on_message=problems.append)
+        page = report_page(report, selected, on_message=problems.append, ask_for_predictions=ask_for_predictions)
         return msgspec.structs.replace(page, problems=[*page.problems, *problems])
 
     async def _log(self, request: Request) -> Response:

@@ -58,6 +58,8 @@
     svg.append(group);
   }
 
+  P.pointChart = { HEIGHT, LEFT, RIGHT, TOP, BOTTOM, scale, frame, marker };
+
   P.blocks.points = (block) => P.figure(block, (view, body) => {
     const all = view.series.flatMap((one) => one.points);
     const plot = P.h("div", { class: "plot points" });
