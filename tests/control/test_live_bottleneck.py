@@ -6,8 +6,10 @@ import pytest
 
 from paceline.analyze.bottleneck.judge import NOT_CLEAR
 from paceline.control.live_bottleneck import LiveBottleneck
+from paceline.store.live_verdict import LiveVerdictFile
 from paceline.store.paths import RunPaths
 from paceline.store.verdict import Verdict
+from ui.growing_run import growing_run
 
 
 def verdict(cause: str, where: str = "w1 on h3", share: float = 0.6) -> Verdict:
@@ -56,3 +58,23 @@ def test_a_run_without_records_has_no_bottleneck(live: LiveBottleneck) -> None:
     assert [live.poll(float(second)) for second in range(3)] == [None] * 3
     live.close()
     assert live.current is None
+
+
+def test_other_processes_can_read_what_was_found(tmp_path: Path) -> None:
+    with growing_run(tmp_path, layout="pw w") as growing:
+        live, file = LiveBottleneck(growing.writer.paths), LiveVerdictFile(growing.writer.paths)
+        growing.writer.on_entry = live.add
+        growing.join()
+        growing.open()
+        growing.train(6)
+        assert file.new_verdict() is None
+        assert not file.exists
+        live.poll(6.0)
+        live.close()  # Waits for the search.
+        live.poll(6.1)
+        found = file.new_verdict()
+        assert found
+        assert live.current
+        assert (found.cause, found.where) == (live.current.cause, live.current.where) == ("compute", "w0 on h1")
+        assert file.new_verdict() is None
+        assert file.exists

@@ -9,6 +9,7 @@ from paceline.analyze.bottleneck.judge import NOT_CLEAR
 from paceline.analyze.recent import WINDOW_S, RecentRows
 from paceline.control.run_state import CurrentBottleneck
 from paceline.store.journal import Entry
+from paceline.store.live_verdict import write_live_verdict
 from paceline.store.paths import RunPaths
 from paceline.store.run import StoredRun
 from paceline.store.verdict import Verdict
@@ -55,7 +56,10 @@ class LiveBottleneck:
 
     def _judge(self, rows: RecentRows) -> Verdict | None:
         run = StoredRun(self._paths)
-        return rows.verdict(self._paths, run.header, run.events)
+        verdict = rows.verdict(self._paths, run.header, run.events)
+        if verdict:
+            write_live_verdict(self._paths, verdict)
+        return verdict
 
     def _found(self, verdict: Verdict, trained_s: float) -> str | None:
         key, current = bottleneck_key(verdict.cause, verdict.where), self.current

@@ -28,6 +28,8 @@ class RunPaths:
         self.runs = directory.parent
         self.spec = directory / "spec.toml"
         self.result = directory / "result.json"
+        self.tags = directory / "tags.json"
+        """The tags of the run. It exists only if they were changed after the start of the run."""
         self.steps = directory / "steps.parquet"
         self.samples = directory / "samples.parquet"
         self.events = directory / "events.jsonl"
@@ -41,7 +43,8 @@ class RunPaths:
         self.profiles = directory / "profiles"
         """Stack samples of the ranks of a user's script."""
         self.spool = directory / "spool"
-        """Scratch space of agents on this machine."""
+        """Scratch space of the controller, and of agents on this machine."""
+        self.live_verdict = self.spool / "bottleneck.json"
 
     def checkpoint(self, update: int) -> Path:
         from paceline.train.checkpoint import file_name  # Imported here because it loads NumPy.

@@ -8,6 +8,7 @@ from starlette.concurrency import run_in_threadpool
 
 from paceline.errors import StoreError
 from paceline.store.in_progress import is_in_progress
+from paceline.store.live_verdict import LiveVerdictFile
 from paceline.store.paths import RunPaths
 from paceline.ui.live_run import LiveRun
 from paceline.ui.live_view import Bottleneck, about, live_view
@@ -18,6 +19,8 @@ _QUIET_S = 1.0
 """A page hears at least this often, so that clocks go on and a lost connection is noticed."""
 _MOST_UNUSED = 4
 """Readers that are kept although no page needs them now."""
+_CONTROLLER_FINDS_S = 9.0
+"""Seconds of training by which a controller has found a bottleneck, unless it is of an older version."""
 _JUDGE_EVERY_S = 4.0
 _JUDGE_SHARE = 0.025
 """A search for the bottleneck takes 40 ms of CPU time with 2 workers and 400 ms with 32. It is made every four seconds,
@@ -32,7 +35,8 @@ class LiveFeeds:
 
     async def events(self, paths: RunPaths) -> AsyncIterator[bytes]:
         """The events for one page, until the run has ended: first everything so far, then what is new."""
-        feed = self._feeds.setdefault(str(paths.directory), _Feed(paths))
+        name = str(paths.directory)
+        feed = self._feeds[name] = self._feeds.get(name) or _Feed(paths)
         feed.pages += 1
         try:
             async for event in feed.events():
@@ -53,6 +57,7 @@ class _Feed:
     def __init__(self, paths: RunPaths) -> None:
         self.pages = 0
         self._paths, self._run, self._bottleneck = paths, LiveRun(paths), Bottleneck()
+        self._verdict_file = LiveVerdictFile(paths)
         self._lock = asyncio.Lock()
         self._looked_at = self._judge_at = -1e9
         self._version = self._looks = 0
@@ -109,13 +114,20 @@ class _Feed:
             self._looks += 1
             if has_news := await run_in_threadpool(self._run.advance):
                 self._version += 1
-            if now >= self._judge_at and self._run.opened_s is not None and not self._run.ended:
-                self._bottleneck.set(await run_in_threadpool(self._run.verdict), self._run.now_s)
-                took_s = asyncio.get_running_loop().time() - now
-                self._judge_at = now + max(_JUDGE_EVERY_S, took_s / _JUDGE_SHARE)
-                self._version += 1
+            await self._find_bottleneck(now)
             if not has_news:  # A run that writes is in progress.
                 self._in_progress = await run_in_threadpool(is_in_progress, self._paths)
+
+    async def _find_bottleneck(self, now: float) -> None:
+        """Take the bottleneck that the controller has found. Only if it finds none, search for it here."""
+        if verdict := self._verdict_file.new_verdict():
+            self._bottleneck.set(verdict, self._run.now_s)
+            self._version += 1
+        elif not self._verdict_file.exists and now >= self._judge_at and self._run.now_s >= _CONTROLLER_FINDS_S:
+            self._bottleneck.set(await run_in_threadpool(self._run.verdict), self._run.now_s)
+            took_s = asyncio.get_running_loop().time() - now
+            self._judge_at = now + max(_JUDGE_EVERY_S, took_s / _JUDGE_SHARE)
+            self._version += 1
 
 
 def _event(name: str, value: object) -> bytes:
