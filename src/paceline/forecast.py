@@ -27,7 +27,7 @@ from paceline.strategies.registry import strategies
 
 MOST_RUNS = 60
 """Runs of a directory that predictions are made from: the newest ones of the engine."""
-_DROPPED = ("stop", "fault", "repeat", "name", "runs", "eval_every", "seed", "time_limit", "script", "param")
+_DROPPED = ("stop", "fault", "repeat", "name", "runs", "eval_every", "seed", "time_limit", "script", "param", "tag")
 """Options of the first run that do not change its speed, or that only that run has."""
 
 

@@ -15,6 +15,8 @@ from cli.test_compare import store
 from paceline.analyze.listing import STATUSES, finished_run, parse_since
 from paceline.cli.main import run_command
 from paceline.errors import SpecError
+from paceline.store.paths import RunPaths
+from paceline.store.tags import write_tags
 from paceline.terminal.run_list import RunList
 from report.stored import leave_killed_run
 
@@ -26,13 +28,25 @@ def runs(tmp_path: Path) -> Path:
     """Four runs, each two days after the one before; the newest was started an hour ago."""
     started = datetime.now(UTC) - timedelta(hours=1)
     results = [
-        made("first-1", strategy="ps-async", started_at=(started - timedelta(days=6)).isoformat()),
+        made(
+            "first-1",
+            tags=("baseline", "tuned"),
+            strategy="ps-async",
+            started_at=(started - timedelta(days=6)).isoformat(),
+        ),
         made("first-2", engine="tensorflow", started_at=(started - timedelta(days=4)).isoformat()),
-        made("other-1", status="failed", reason="x", started_at=(started - timedelta(days=2)).isoformat()),
+        made(
+            "other-1",
+            tags=("before",),
+            status="failed",
+            reason="x",
+            started_at=(started - timedelta(days=2)).isoformat(),
+        ),
         made(LONG_ID, workload="lenet", size="small", to_loss_s=0.38, started_at=started.isoformat()),
     ]
     for result in results:
         store(tmp_path, result)
+    write_tags(RunPaths(tmp_path / "other-1"), ["baseline"])
     return tmp_path
 
 
@@ -58,6 +72,9 @@ def listed(capsys: pytest.CaptureFixture[str], runs: Path, *options: str) -> lis
         ("--name first", ["first-1", "first-2"]),
         ("--name first --limit 1", ["first-2"]),
         ("--since 2h", [LONG_ID]),
+        ("--tag baseline", ["first-1", "other-1"]),
+        ("--tag tuned,unknown", ["first-1"]),
+        ("--tag unknown,before", []),
         ("--since 3d", ["other-1", LONG_ID]),
         ("--since 2020-01-01", ["first-1", "first-2", "other-1", LONG_ID]),
     ],

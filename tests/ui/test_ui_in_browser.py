@@ -55,6 +55,27 @@ def test_the_list_of_runs(browser: Any, server: Server, width: int, height: int,
     page.close()
 
 
+def test_runs_are_tagged_and_found_by_a_tag(browser: Any, tmp_path: Path) -> None:
+    runs, problems = tmp_path / "runs", list[str]()
+    for number in range(3):
+        store_run(runs, name=f"run{number}", tag=["old"] if number == 0 else [])
+    with serving(runs, "--edit") as server:
+        page = opened(browser, server.url, problems)
+        page.on("dialog", lambda dialog: dialog.accept(f"{dialog.default_value} baseline"))
+        for run in ("run0-1", "run2-1"):
+            page.get_by_label(f"Select {run}", exact=True).check()
+        page.get_by_role("button", name="Tags", exact=True).click()
+        page.get_by_label("Only this tag").locator("option", has_text="baseline").wait_for(state="attached")
+        page.get_by_label("Only this tag").select_option("baseline")
+        assert sorted(rows(page)) == ["run0-1", "run2-1"]
+        assert page.locator(".runs td", has_text="old baseline").count() == 2
+        page.get_by_label("Only this tag").select_option("")
+        assert len(rows(page)) == 3
+        assert violations(page) == []
+        page.close()
+    assert problems == []
+
+
 def test_any_runs_can_be_compared(browser: Any, server: Server) -> None:
     problems: list[str] = []
     page = opened(browser, server.url, problems)

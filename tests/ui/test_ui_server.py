@@ -1,6 +1,7 @@
 """What the server answers, and to whom."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -138,7 +139,11 @@ def test_damage_is_told_as_text(server: Server) -> None:
 
 
 def test_runs_cannot_be_changed_without_edit(server: Server, runs: Path) -> None:
-    for path, body in (("/api/delete", {"runs": ["modes-1"]}), ("/api/rename", {"run": "modes-1", "name": "new"})):
+    for path, body in (
+        ("/api/delete", {"runs": ["modes-1"]}),
+        ("/api/rename", {"run": "modes-1", "name": "new"}),
+        ("/api/tags", {"runs": ["modes-1"], "tags": ["new"]}),
+    ):
         status, _, content = server.request(path, method="POST", body=body)
         assert status == 401
         assert b"--edit" in content
@@ -161,6 +166,36 @@ def test_with_edit_runs_are_renamed_and_deleted(runs: Path, tmp_path: Path) -> N
         assert server.json("/api/delete", method="POST", body={"runs": ["two-1"]}) == {"deleted": ["two-1"]}
         assert [row[0] for row in server.json("/api/runs")["rows"]] == ["best"]
     assert [entry.name for entry in own.iterdir() if entry.is_dir()] == ["best"]
+
+
+def test_with_edit_tags_are_changed(tmp_path: Path) -> None:
+    own = tmp_path / "runs"
+    paths = store_run(own, name="one", tag=["first"])
+    store_run(own, name="two")
+
+    def tags(server: Server) -> dict[str, str]:
+        answer = server.json("/api/runs")
+        return {row[0]: row[answer["columns"].index("tags")] for row in answer["rows"]}
+
+    with serving(own, "--edit") as server:
+        assert tags(server) == {"one-1": "first", "two-1": ""}
+        change = {"runs": ["one-1", "two-1"], "tags": ["baseline", "tuned"]}
+        assert server.json("/api/tags", method="POST", body=change) == {"tagged": ["one-1", "two-1"]}
+        assert tags(server) == {"one-1": "baseline tuned", "two-1": "baseline tuned"}
+        for bad in ("<b>", "", "x" * 41, "a b"):
+            status, _, content = server.request("/api/tags", method="POST", body={"runs": ["one-1"], "tags": [bad]})
+            assert (status, "tag '" in json.loads(content)["error"]) == (404, True)
+        assert server.json("/api/tags", method="POST", body={"runs": ["one-1"], "tags": []}) == {"tagged": ["one-1"]}
+        assert tags(server) == {"one-1": "", "two-1": "baseline tuned"}
+        paths.tags.write_bytes(b"[[[[")
+        assert tags(server) == {"one-1": "first", "two-1": "baseline tuned"}
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getscheduler"), reason="only Linux has scheduling policies")
+def test_the_server_gives_way_to_the_training(server: Server) -> None:
+    server.request("/")
+    assert os.getpriority(os.PRIO_PROCESS, server.pid) == 19
+    assert os.sched_getscheduler(server.pid) == os.SCHED_BATCH
 
 
 def test_a_deleted_directory_is_gone_from_the_list(tmp_path: Path) -> None:

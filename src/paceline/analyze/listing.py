@@ -10,6 +10,7 @@ from paceline.errors import SpecError, unknown
 from paceline.store.paths import RunPaths
 from paceline.store.result import Result
 from paceline.store.run import StoredRun
+from paceline.store.tags import tags_of
 
 RUNNING = "running"
 """The status of a run that is being made. It has no result yet."""
@@ -30,6 +31,7 @@ class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     engine: str
     strategy: str
     layout: str
+    tags: tuple[str, ...] = ()
     result: Result | None
     """None of a run that is being made."""
 
@@ -50,6 +52,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     workload: tuple[str, ...] = ()
     engine: tuple[str, ...] = ()
     strategy: tuple[str, ...] = ()
+    tag: tuple[str, ...] = ()
     name: str = ""
     """Text that the id contains."""
     since: datetime | None = None
@@ -70,6 +73,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
                     (self.strategy, run.strategy),
                 )
             )
+            and (not self.tag or not set(self.tag).isdisjoint(run.tags))
             and (not self.workload or not {run.workload, run.title}.isdisjoint(self.workload))
             and (self.since is None or (run.started is not None and run.started >= self.since))
         )
@@ -86,6 +90,7 @@ def finished_run(result: Result) -> ListedRun:
         engine=result.engine,
         strategy=result.strategy,
         layout=result.layout,
+        tags=result.tags,
         result=result,
     )
 
@@ -103,6 +108,7 @@ def run_in_progress(paths: RunPaths) -> ListedRun:
         engine=header.spec.engine,
         strategy=header.spec.strategy,
         layout=header.layout,
+        tags=tags_of(paths, header.spec.tag),
         result=None,
     )
 

@@ -93,6 +93,7 @@ def _identity(run: StoredRun, batch: int) -> dict[str, Any]:
         "transport": header.transport,
         "data": header.data,
         "started_at": header.started_at,
+        "tags": tuple(spec.tag),
         "key": header.key,
         "synchronous": header.strategy.synchronous,
         "single_worker": header.strategy.single_worker,

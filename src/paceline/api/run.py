@@ -68,6 +68,7 @@ def run(
     param: str | Sequence[str | None] | None = None,
     stall_limit: str = "10m",
     stack_hz: float = 20.0,
+    tag: str | Sequence[str] = (),
     repeat: int = 1,
     name: str | None = None,
     runs: str = "runs",
@@ -184,6 +185,8 @@ def run(
             2h. Default: 10m.
         stack_hz: How many times per second to sample the line that each rank of a script executes; 0: never. Must be
             from 0 to 100. Default: 20.
+        tag: Word by which to find the run again, with `paceline ls --tag` or on the page, e.g. baseline. May be given
+            several times.
         repeat: Number of times to repeat each run. Must be 1 or more. Default: 1.
         name: Name of the sweep: a-z, 0-9 and '-'. With the name of an earlier sweep, only missing runs are made.
             Default: the workload's.
@@ -216,6 +219,7 @@ def launch(
     time_limit: str | None = None,
     stall_limit: str = "10m",
     stack_hz: float = 20.0,
+    tag: str | Sequence[str] = (),
     repeat: int = 1,
     name: str | None = None,
     runs: str = "runs",
@@ -264,6 +268,8 @@ def launch(
             2h. Default: 10m.
         stack_hz: How many times per second to sample the line that each rank of a script executes; 0: never. Must be
             from 0 to 100. Default: 20.
+        tag: Word by which to find the run again, with `paceline ls --tag` or on the page, e.g. baseline. May be given
+            several times.
         repeat: Number of times to repeat each run. Must be 1 or more. Default: 1.
         name: Name of the sweep: a-z, 0-9 and '-'. With the name of an earlier sweep, only missing runs are made.
             Default: the workload's.

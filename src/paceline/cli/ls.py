@@ -42,6 +42,9 @@ def ls(
             metavar=TEXT, help="Only runs with this strategy, or of a list.", autocompletion=completion.strategies
         ),
     ] = None,
+    tag: Annotated[
+        str | None, typer.Option(metavar=TEXT, help="Only runs with this tag, or with one of a list.")
+    ] = None,
     name: Annotated[str, typer.Option(metavar=TEXT, help="Only runs whose id contains this text.")] = "",
     since: Annotated[
         str | None,
@@ -67,6 +70,7 @@ def ls(
         workload=_items(workload),
         engine=_items(engine),
         strategy=_items(strategy),
+        tag=_items(tag),
         name=name,
         since=parse_since(since, datetime.now(UTC)) if since is not None else None,
     )
@@ -90,17 +94,21 @@ def _items(text: str | None) -> tuple[str, ...]:
 
 def _newest_first(runs: "Path") -> "Iterator[ListedRun]":
     """The runs that can be read; a line is printed for each of the others."""
+    from msgspec.structs import replace
+
     from paceline.analyze.listing import finished_run, run_in_progress
     from paceline.analyze.load import load_result
     from paceline.cli.console import messages
     from paceline.errors import StoreError
     from paceline.store.paths import all_runs
     from paceline.store.run import RunInProgress
+    from paceline.store.tags import tags_of
 
     for paths in reversed(list(all_runs(runs))):
         try:
             try:
-                yield finished_run(load_result(paths))
+                result = load_result(paths)
+                yield finished_run(replace(result, tags=tags_of(paths, result.tags)))
             except RunInProgress:
                 yield run_in_progress(paths)
         except StoreError as error:

@@ -12,7 +12,7 @@ def ui(
         int | None,
         typer.Option(metavar=NUMBER, help="Port on 127.0.0.1; 0 is any free port. Default: 8642, or any free one."),
     ] = None,
-    edit: Annotated[bool, typer.Option("--edit", help="Allow to rename and delete runs in the page.")] = False,
+    edit: Annotated[bool, typer.Option("--edit", help="Allow to rename, tag and delete runs in the page.")] = False,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser of this machine.")] = False,
     runs: Runs = DEFAULT_RUNS,
 ) -> int:

@@ -12,6 +12,7 @@ from paceline import units
 from paceline.spec.exchange_options import ExchangeOptions
 from paceline.spec.option import Option
 from paceline.spec.script import check_script, parameters
+from paceline.spec.tags import read_tags
 
 
 class RunSpec(ExchangeOptions, frozen=True, kw_only=True):
@@ -70,6 +71,21 @@ class RunSpec(ExchangeOptions, frozen=True, kw_only=True):
             help="How many times per second to sample the line that each rank of a script executes; 0: never.",
         ),
     ] = 20.0
+
+    tag: Annotated[
+        tuple[str, ...],
+        Option(
+            added=True,
+            cli="flag",
+            launch=True,
+            axis=False,
+            identifies=False,
+            accepts=str | Sequence[str],
+            parse=read_tags,
+            help="Word by which to find the run again, with `paceline ls --tag` or on the page, e.g. baseline. May be "
+            "given several times.",
+        ),
+    ] = ()
 
     @property
     def is_script(self) -> bool:

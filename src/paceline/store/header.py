@@ -99,7 +99,7 @@ def spec_fields(spec: RunSpec) -> dict[str, Any]:
     """A spec as it is stored: stop rules and faults in the form that users write."""
     fields: dict[str, Any] = msgspec.to_builtins(spec)
     rules, faults = [str(rule) for rule in spec.stop], [str(fault) for fault in spec.fault]
-    return fields | {"stop": rules, "fault": faults, "script": list(spec.script)}
+    return fields | {"stop": rules, "fault": faults, "script": list(spec.script), "tag": list(spec.tag)}
 
 
 def header_fields(header: RunHeader) -> dict[str, Any]:

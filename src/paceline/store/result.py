@@ -251,6 +251,8 @@ class Result(msgspec.Struct, kw_only=True):
     started_at: str
     key: str
     """Equal for runs of equal specs; a repeated sweep command recognizes finished runs by it."""
+    tags: tuple[str, ...] = ()
+    """Words by which users find the run, as given at its start. `tags.json` in its directory has later changes."""
     other_cores_mean: float = 0.0
     """Cores of all machines that other programs used (background load), on average over the training."""
     other_cores_by_host: dict[str, float] = {}

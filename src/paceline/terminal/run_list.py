@@ -14,8 +14,8 @@ from paceline.terminal.tables import STATUS_STYLE
 
 _GAP = 2
 """Spaces between two columns."""
-_COLUMNS = ("run", "started", "status", "workload", "engine", "strategy", "layout", "speed", "bottleneck")
-_DROPPED_FIRST = ("layout", "engine", "bottleneck", "started", "workload", "strategy", "speed")
+_COLUMNS = ("run", "started", "status", "workload", "engine", "strategy", "layout", "speed", "bottleneck", "tags")
+_DROPPED_FIRST = ("layout", "engine", "bottleneck", "tags", "started", "workload", "strategy", "speed")
 """Columns that are left out where the terminal is too narrow, in this order. The others are always there."""
 
 
@@ -27,6 +27,7 @@ class RunList:
 
     def __init__(self, runs: Sequence[ListedRun]) -> None:
         self._rows = [_cells(run) for run in runs]
+        self._columns = [name for name in _COLUMNS if name != "tags" or any(run.tags for run in runs)]
         self._widths = {
             name: max(cell_len(name), *(cell_len(row[name].plain) for row in self._rows)) for name in _COLUMNS
         }
@@ -45,8 +46,10 @@ class RunList:
         return line
 
     def _fitting(self, width: int) -> list[str]:
-        columns = list(_COLUMNS)
+        columns = list(self._columns)
         for name in _DROPPED_FIRST:
+            if name not in columns:
+                continue
             if sum(self._widths[column] + _GAP for column in columns) - _GAP <= width:
                 break
             columns.remove(name)
@@ -65,6 +68,7 @@ def _cells(run: ListedRun) -> dict[str, Text]:
         "layout": run.layout,
         "speed": _speed(run.result),
         "bottleneck": _bottleneck(run.result),
+        "tags": " ".join(run.tags),
     }
     # A cell is one line, whatever text a damaged run contains.
     cells = {name: Text(" ".join(text.split()) or MISSING) for name, text in texts.items()}

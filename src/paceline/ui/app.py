@@ -24,6 +24,7 @@ from paceline.store.in_progress import is_in_progress
 from paceline.store.paths import RunPaths
 from paceline.store.remove import remove_run
 from paceline.store.rename import rename_run
+from paceline.store.tags import write_tags
 from paceline.ui.access import HEADERS, Tokens, refusal, token_of
 from paceline.ui.live_stream import LiveFeeds
 from paceline.ui.logs import log_tail
@@ -59,6 +60,7 @@ class Pages:
             Route("/report.html", self._reading(self._file)),
             Route("/api/delete", self._changing(self._delete), methods=["POST"]),
             Route("/api/rename", self._changing(self._rename), methods=["POST"]),
+            Route("/api/tags", self._changing(self._tag), methods=["POST"]),
         ]
 
     async def _shell(self, _request: Request) -> Response:
@@ -141,6 +143,14 @@ class Pages:
         (paths,) = self._list.find([str(body.get("run", ""))], sweeps=False)
         renamed = await run_in_threadpool(rename_run, paths, str(body.get("name", "")))
         return _json({"run": renamed.id})
+
+    async def _tag(self, request: Request) -> Response:
+        body = await _body(request)
+        selected = self._list.find([str(name) for name in body.get("runs", [])], sweeps=False)
+        tags = [str(tag) for tag in body.get("tags", [])]
+        for paths in selected:
+            await run_in_threadpool(write_tags, paths, tags)
+        return _json({"tagged": [paths.id for paths in selected]})
 
     def _reading(self, handler: Handler) -> Handler:
         return self._guarded(handler, self._tokens.allows_reading, "read")

@@ -14,6 +14,7 @@ from paceline.store.paths import RunPaths, all_runs
 from paceline.store.regular_file import read_regular
 from paceline.store.result import Reached
 from paceline.store.run import StoredRun
+from paceline.store.tags import tags_of
 from paceline.store.verdict import Verdict
 
 COLUMNS = (
@@ -45,18 +46,18 @@ class _Result(msgspec.Struct, kw_only=True):
     size: str = ""
     reached: Reached | None = None
     final: _Final = _Final()
-    settings: dict[str, Any] = {}
+    tags: tuple[str, ...] = ()
 
 
 _DECODER = msgspec.json.Decoder(_Result)
 
 
 class RunList:
-    """Remembers the rows of finished runs, which do not change."""
+    """Remembers the rows of finished runs, of which only the tags may change."""
 
     def __init__(self, runs: Path) -> None:
         self.runs = runs
-        self._rows: dict[str, tuple[int, Row]] = {}
+        self._rows: dict[str, tuple[tuple[int, int], Row]] = {}
 
     def rows(self) -> list[Row]:
         """One row per run, the newest first, in the order of COLUMNS."""
@@ -81,7 +82,7 @@ class RunList:
 
     def _row(self, paths: RunPaths) -> Row:
         try:
-            changed_ns = paths.result.stat().st_mtime_ns
+            changed_ns = paths.result.stat().st_mtime_ns, _changed_ns(paths.tags)
         except OSError:
             return _unfinished(paths)
         known = self._rows.get(paths.id)
@@ -89,6 +90,14 @@ class RunList:
             known = (changed_ns, _finished(paths))
             self._rows[paths.id] = known
         return known[1]
+
+
+def _changed_ns(path: Path) -> int:
+    """When a file was changed; 0 if there is none."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def sweep_of(run: str) -> str:
@@ -117,7 +126,7 @@ def _finished(paths: RunPaths) -> Row:
         result.examples_per_s or None,
         result.final.accuracy,
         short_bottleneck([result.verdict]),
-        " ".join(map(str, result.settings.get("tags") or ())),
+        " ".join(tags_of(paths, result.tags)),
         "",
     ]
 
@@ -132,7 +141,8 @@ def _unfinished(paths: RunPaths) -> Row:
     title = f"{spec.workload}:{header.size}" if header.size else spec.workload
     status = "running" if is_in_progress(paths) else "aborted"
     row: Row = [paths.id, status, header.started_at, title, spec.engine, spec.strategy, header.layout]
-    return [*row, spec.batch if header.trains else 0, spec.hosts, None, None, None, None, "", "", ""]
+    tags = " ".join(tags_of(paths, spec.tag))
+    return [*row, spec.batch if header.trains else 0, spec.hosts, None, None, None, None, "", tags, ""]
 
 
 def _damaged(paths: RunPaths, problem: str) -> Row:

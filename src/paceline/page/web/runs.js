@@ -13,6 +13,7 @@
     { key: "bottleneck", title: "bottleneck" }, { key: "tags", title: "tags" },
   ];
   const FILTERS = ["status", "workload", "engine", "strategy"];
+  const tagsOf = (run) => run.tags.split(" ").filter(Boolean);
   const collator = new Intl.Collator("en", { numeric: true });
   const sweepOf = (run) => run.replace(/-\d+$/, "");
   const state = { search: "", filters: {}, sort: { key: "started", descending: true }, chosen: new Set(), sweeps: false };
@@ -46,6 +47,7 @@
   function selected(all) {
     const words = state.search.toLowerCase().split(/\s+/).filter(Boolean);
     const found = all.filter((run) => FILTERS.every((key) => !state.filters[key] || run[key] === state.filters[key])
+      && (!state.filters.tags || tagsOf(run).includes(state.filters.tags))
       && words.every((word) => (run.text ??= COLUMNS.map((column) => run[column.key]).join(" ").toLowerCase()).includes(word)));
     return sorted(state.sweeps ? sweepsOf(found) : found);
   }
@@ -59,9 +61,11 @@
     const chosenRuns = () => { if (!state.chosen.size) return []; const ids = new Set(all.map((run) => run.run)); return all.map((run) => run.run).filter((run) => state.chosen.has(run) || (state.chosen.has(sweepOf(run)) && !ids.has(sweepOf(run)))); };
     const status = P.h("p", { class: "soft", role: "status" });
     const search = P.h("input", { type: "search", placeholder: "search", "aria-label": "Search runs", value: state.search });
-    const filters = FILTERS.map((key) => {
-      const values = [...new Set(all.map((run) => run[key]))].filter(Boolean).sort(collator.compare);
-      const select = P.h("select", { "aria-label": `Only this ${key}` }, P.h("option", { value: "" }, `any ${key}`), values.map((value) => P.h("option", { value }, value)));
+    const tags = [...new Set(all.flatMap(tagsOf))].sort(collator.compare);
+    if (!tags.includes(state.filters.tags)) delete state.filters.tags;
+    const filters = (tags.length ? [...FILTERS, "tags"] : FILTERS).map((key) => {
+      const values = key === "tags" ? tags : [...new Set(all.map((run) => run[key]))].filter(Boolean).sort(collator.compare);
+      const select = P.h("select", { "aria-label": `Only this ${key.replace("tags", "tag")}` }, P.h("option", { value: "" }, `any ${key.replace("tags", "tag")}`), values.map((value) => P.h("option", { value }, value)));
       select.value = state.filters[key] || "";
       select.addEventListener("change", () => { state.filters[key] = select.value; update(); });
       return select;
@@ -71,6 +75,11 @@
     const clear = P.h("button", { type: "button", onclick: () => { state.chosen.clear(); update(); } }, "Clear selection");
     const remove = P.h("button", { type: "button", hidden: !list.may_change, onclick: () => change("/api/delete", { runs: chosenRuns() }, `Delete ${P.count(chosenRuns().length, "run")} with all files? This cannot be undone.`) }, "Delete");
     const rename = P.h("button", { type: "button", hidden: !list.may_change, onclick: () => { const [run] = chosenRuns(), name = prompt(`New name of ${run}`, run); if (name) change("/api/rename", { run, name }); } }, "Rename");
+    const tag = P.h("button", { type: "button", hidden: !list.may_change, onclick: () => {
+      const runs = chosenRuns(), known = [...new Set(all.filter((run) => runs.includes(run.run)).flatMap(tagsOf))].join(" ");
+      const words = prompt(`Tags of ${P.count(runs.length, "run")}, with spaces between them`, known);
+      if (words !== null) change("/api/tags", { runs, tags: words.split(/[\s,]+/).filter(Boolean) });
+    } }, "Tags");
     async function change(path, body, question) {
       if (question && !confirm(question)) return;
       try { await P.fetch(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } }); state.chosen.clear(); reload(); } catch (error) { status.textContent = error.message; }
@@ -108,7 +117,7 @@
     }
     function counts() {
       compare.textContent = state.chosen.size ? `Compare ${chosenRuns().length} selected` : "Compare selected";
-      compare.disabled = state.chosen.size < 1; clear.disabled = remove.disabled = !state.chosen.size; rename.disabled = chosenRuns().length !== 1;
+      compare.disabled = state.chosen.size < 1; clear.disabled = remove.disabled = tag.disabled = !state.chosen.size; rename.disabled = chosenRuns().length !== 1;
     }
     function update() {
       const begun = performance.now();
@@ -135,7 +144,7 @@
     update();
     const empty = all.length ? null : P.h("p", {}, "There are no runs in this directory yet. Start one with ", P.h("code", {}, "paceline run logreg"), ".");
     return {
-      content: [P.h("main", { id: "main", class: "list" }, P.h("h1", {}, "Runs"), P.h("div", { class: "filters" }, search, filters, sweeps, compare, clear, rename, remove), status, empty, frame)],
+      content: [P.h("main", { id: "main", class: "list" }, P.h("h1", {}, "Runs"), P.h("div", { class: "filters" }, search, filters, sweeps, compare, clear, tag, rename, remove), status, empty, frame)],
       close: () => { if (timer) clearInterval(timer); },
     };
   };
