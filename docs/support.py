@@ -39,14 +39,14 @@ def page() -> str:
 
 
 def _cell(workload: Workload, engine: str, strategy: Strategy, reasons: list[str]) -> str:
-    if refusal := strategy.reason_against(workload.refused):
+    if lacks := engines()[engine].lacks(workload):
+        reason = f"{engine} {lacks}"
+    elif refusal := strategy.reason_against(workload.refused):
         reason = refusal
     elif strategy.linear_models_only and not (workload.model and workload.model.is_linear):
         reason = f"{strategy.name} trains only models of one linear layer"
     elif workload.model and strategy.driver_memory_gib(workload.model.size) > LARGEST_DEFAULT_HEAP_GIB:
         reason = f"only with --set driver_memory={strategy.driver_memory_gib(workload.model.size) + 2}g"
-    elif not engines()[engine].can_run(workload):
-        reason = f"not on {engine}"
     else:
         return "yes"
     if reason not in reasons:

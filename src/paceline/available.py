@@ -78,6 +78,7 @@ def _workload_facts(workload: Workload) -> WorkloadFacts:
     return WorkloadFacts(
         train_examples=workload.train_examples,
         engines=frozenset(name for name, engine in engines().items() if engine.can_run(workload)),
+        why_not={name: lacks for name, engine in engines().items() if (lacks := engine.lacks(workload))},
         largest_examples=datasets.LARGEST_EXAMPLES.get(workload.dataset or ""),
         metrics=metrics_of(workload.trained_for),
         evaluates_itself=workload.evaluate is not None,

@@ -119,11 +119,19 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
 
     def can_run(self, workload: "Workload") -> bool:
         """Whether it can build what the workload computes."""
+        return not self.lacks(workload)
+
+    def lacks(self, workload: "Workload") -> str:
+        """Why it cannot build what the workload computes, as the predicate of a sentence; empty if it can."""
+        if self.runs_scripts:
+            return "runs a user's script"
         if workload.blocks:
-            return self.multiplies_blocks
+            return "" if self.multiplies_blocks else "trains models and has no product of matrices in blocks"
         if workload.model:
-            return self.layers is None or {type(layer).__name__ for layer in workload.model.layers} <= self.layers
-        return self.user_model in workload.user_models
+            needed = {type(layer).__name__ for layer in workload.model.layers}
+            missing = sorted(needed - self.layers) if self.layers is not None else []
+            return f"has no layer {' or '.join(missing)}" if missing else ""
+        return "" if self.user_model in workload.user_models else "takes another kind of model"
 
     def new_secrets(self) -> Secrets:
         """Keys for one run."""

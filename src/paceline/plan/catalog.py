@@ -38,6 +38,8 @@ class WorkloadFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     train_examples: int
     engines: frozenset[str]
+    why_not: Mapping[str, str] = {}
+    """Why the other engines cannot run it, by the engine's name, each as the predicate of a sentence."""
     largest_examples: int | None = None
     """The most examples that --examples may ask for, of data that can be augmented; None: `train_examples`."""
     metrics: frozenset[str] = frozenset({"accuracy"})

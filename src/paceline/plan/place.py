@@ -181,7 +181,9 @@ def _choose_size(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
     size = next(iter(sizes)) if spec.size is None else spec.size
     workload, title = sizes[size], f"{spec.workload}:{size}".rstrip(":")
     if spec.engine not in workload.engines:
-        raise PlanError(f"{title} does not run on engine {spec.engine}: use {', '.join(sorted(workload.engines))}")
+        why = f" ({spec.engine} {workload.why_not[spec.engine]})" if spec.engine in workload.why_not else ""
+        able = ", ".join(sorted(workload.engines))
+        raise PlanError(f"{title} does not run on engine {spec.engine}: use {able}{why}")
     if workload.script:
         _check_script_rules(spec)
         return size, workload

@@ -1,6 +1,7 @@
 """Real runs on Spark. One starts a single JVM; those with a cluster are slow."""
 
 import os
+import re
 import subprocess
 import threading
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from paceline.engines.spark import gradient_task, secrets
 from paceline.engines.spark.environment import PYTHON, SparkHome
 from paceline.engines.spark.gradient_task import GradientTask, RowsTask
 from paceline.engines.spark.java import problems
+from paceline.errors import PacelineError
 from paceline.store.result import Result
 from paramserver.running_server import JOB
 
@@ -110,6 +112,18 @@ def test_python_of_executors_finds_its_modules_in_no_archive(tmp_path: Path) -> 
     path = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
     assert "/own" in path
     assert not {"/lib/pyspark.zip", "/jars/core.jar"} & set(path)
+
+
+@pytest.mark.parametrize(
+    ("workload", "reason"),
+    [
+        ("matmul", "use tensorflow, torch (spark trains models and has no product of matrices in blocks)"),
+        ("lenet", "use tensorflow, torch (spark has no layer AveragePool or Conv or Flatten)"),
+    ],
+)
+def test_a_workload_that_does_not_fit_is_refused_with_the_reason(workload: str, reason: str) -> None:
+    with pytest.raises(PacelineError, match=re.escape(reason)):
+        paceline.run(workload, engine="spark", strategy="bsp-sgd", layout="pw w")
 
 
 @pytest.mark.slow
