@@ -88,4 +88,18 @@ CASES = [
          fault=("slow h2 to 0.15 cpus for 5s at 1s", "slow h3 to 0.15 cpus for 5s at 7s",
                 "slow h1 to 0.15 cpus for 5s at 13s"), **NETNS),
 ]  # fmt: skip
-BY_NAME = {case.name: case for case in CASES}
+SPARK: dict[str, Any] = {"engine": "spark", "strategy": "bsp-sgd", "layout": "p w"}
+SPARK_CASES = [
+    # A batch of 1: the scheduler needs longer to start a task than the task to compute.
+    case("scheduler-spark", "scheduler", "ps0 on h1", batch=1, stop="seconds=8", **SPARK),
+    # 33.76 million weights, all of which the driver sends and adds up in every step.
+    case("driver-spark", "driver", "ps0 on h1", workload="sparse-logreg:dense", stop="seconds=25", driver_memory="3g",
+         executor_memory="2g", **SPARK),
+    # One executor with very little CPU.
+    case("straggler-spark", "straggler", "w1 on h3", stop="seconds=12", fault="slow h3 to 0.1 cpus at 1s",
+         **{**SPARK, "layout": "p w w"}, **NETNS),
+    # The examples fill the heap of the executor.
+    case("gc-spark", "gc", "w0 on h2", stop="seconds=25", executor_memory="512m", **{**SPARK, "strategy": "lbfgs"}),
+]  # fmt: skip
+"""Runs on Spark. Each starts a cluster, which takes longer than the run."""
+BY_NAME = {case.name: case for case in (*CASES, *SPARK_CASES)}

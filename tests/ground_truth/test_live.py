@@ -6,8 +6,10 @@ import msgspec
 import pytest
 from bench.cpu_steal import StealMeter
 
-from ground_truth.cases import CASES, Case
+from ground_truth.cases import CASES, SPARK_CASES, Case
 from ground_truth.run import is_right, run
+from paceline.engines.registry import engines
+from paceline.engines.spark.java import problems
 
 _TRIES = 3
 """A run is repeated if a hypervisor took CPU time away during it, because that is a second bottleneck."""
@@ -17,14 +19,19 @@ QUICK = {
 }  # fmt: skip
 
 
+_SPARK_PROBLEMS = [*([] if engines()["spark"].installed else ["pyspark is not installed"]), *problems()]
+_NEEDS_SPARK = pytest.mark.skipif(bool(_SPARK_PROBLEMS), reason="; ".join(_SPARK_PROBLEMS))
+
+
 def _marked(case: Case) -> object:
     marks = [] if case.name in QUICK else [pytest.mark.slow]
     marks += [pytest.mark.netns] if case.spec.get("hosts") == "netns" else []
+    marks += [_NEEDS_SPARK] if case in SPARK_CASES else []
     return pytest.param(case, id=case.name, marks=marks)
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("case", [_marked(case) for case in CASES])
+@pytest.mark.parametrize("case", [_marked(case) for case in (*CASES, *SPARK_CASES)])
 def test_bottleneck_of_a_real_run_is_the_one_that_was_created(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,6 +40,7 @@ def judged(scheduler_s: float = 0.0, gc_s: float = 0.0, driver_busy: float = 0.0
     facts = Facts(
         synchronous=True,
         server_is="driver",
+        one_server=True,
         seconds=10.0,
         startup_s=5.0,
         total_s=15.0,
@@ -62,7 +63,16 @@ def test_tiny_batches_make_the_scheduler_the_bottleneck() -> None:
 def test_time_in_which_only_the_driver_works_makes_it_the_bottleneck() -> None:
     verdict = judged(scheduler_s=1.0, driver_busy=0.7, pull=1.0, compute=1.0, wait=8.0)
     assert (verdict.cause, verdict.where) == ("driver", "ps0 on h1")
-    assert verdict.share == pytest.approx(0.7, abs=0.01)
+    # 70 % alone, and 10 % passing the parameters on.
+    assert verdict.share == pytest.approx(0.8, abs=0.01)
+
+
+def test_a_large_model_that_is_passed_through_the_driver_makes_it_the_bottleneck() -> None:
+    """No link is full, and the driver works alone for a third of the time: the rest is passing the data on."""
+    verdict = judged(scheduler_s=0.5, driver_busy=0.35, pull=3.0, push=2.0, compute=0.8, wait=4.2)
+    assert (verdict.cause, verdict.where) == ("driver", "ps0 on h1")
+    assert verdict.share > 0.8
+    assert any("passing parameters and gradients" in line for line in verdict.evidence)
 
 
 def test_garbage_collection_is_a_cause_of_its_own() -> None:

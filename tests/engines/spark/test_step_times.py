@@ -8,7 +8,7 @@ import pytest
 from paceline.engines.spark.event_log import EventLog, JobRecord, TaskRecord
 from paceline.engines.spark.gradient_task import Share
 from paceline.engines.spark.step_channel import DriverClock
-from paceline.engines.spark.step_times import StepMarks, account
+from paceline.engines.spark.step_times import StepMarks, account, start_cost_ns
 
 MS = 1_000_000
 TASKS = ("w0", "w1")
@@ -47,10 +47,40 @@ def test_every_millisecond_of_a_task_belongs_to_one_phase() -> None:
     # Of 33 ms of run time the function took 25; 5 of the other 8 were garbage collection.
     assert w0.pull_ns == (4 + 3 + 2) * MS
     assert (w0.data_ns, w0.compute_ns, w0.gc_ns, w0.push_ns) == (3 * MS, 20 * MS, 5 * MS, 3 * MS)
-    # 5 ms until the task was launched, and 45 ms - 4 - 33 - 1 - 2 of scheduler delay.
+    # 5 ms until the task was launched, and 45 ms - 4 - 33 - 1 - 2 of scheduler delay, as in the other task.
     assert w0.scheduler_ns == (5 + 5) * MS
     # 10 ms of broadcast before, and 20 ms after the last task.
     assert step.driver_ns == 30 * MS
+
+
+def test_the_cost_of_starting_a_task_is_waiting_for_the_scheduler() -> None:
+    """It is known from empty tasks; what a task needs beyond that fetches and passes the parameters."""
+    empty = [task(0, 0, 9, deserialize_ms=2, run_ms=ms, gc_ms=1) for ms in (5, 7, 90)]
+    slow = [task(1, 0, 40, deserialize_ms=2, run_ms=30)]
+    cost_ns = start_cost_ns(empty + slow)
+    assert cost_ns == 8 * MS
+    first = task(0, 15, 60, deserialize_ms=4, run_ms=33, serialize_ms=1)
+    second = task(1, 15, 52, deserialize_ms=1, run_ms=29)
+    step = account(marks(), job(first, second), [share(0, "w0"), share(1, "w1")], TASKS, cost_ns)
+    w0, w1 = step.workers["w0"], step.workers["w1"]
+    # 5 ms until the task was launched, 8 until it was started, and 45 - 4 - 33 - 1 of scheduler delay.
+    assert (w0.launch_ns, w0.scheduler_ns) == ((15 + 8) * MS, (5 + 8 + 7) * MS)
+    assert w0.pull_ns == (4 + 8 - 8 + 2) * MS
+    # The second one needed no more than 5 ms beside its function.
+    assert (w1.launch_ns, w1.pull_ns) == ((15 + 5) * MS, 2 * MS)
+    assert start_cost_ns([]) == 0
+
+
+def test_a_slow_executor_that_is_late_to_report_is_slow_itself() -> None:
+    quick = task(0, 15, 45, run_ms=28)
+    slow = task(1, 15, 85, run_ms=40)
+    step = account(marks(), job(quick, slow), [share(0, "w0"), share(1, "w1")], TASKS)
+    w0, w1 = step.workers["w0"], step.workers["w1"]
+    # 5 ms until the launch, and 2 ms of delay, for both.
+    assert w0.scheduler_ns == w1.scheduler_ns == 7 * MS
+    assert w0.pull_ns == (3 + 2) * MS
+    # 15 ms beside its function, and 30 - 2 ms of delay more than the other.
+    assert w1.pull_ns == (15 + 2 + 28) * MS
 
 
 def test_a_worker_that_is_away_has_a_step_without_work() -> None:

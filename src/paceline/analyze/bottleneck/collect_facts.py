@@ -44,6 +44,7 @@ def collect_facts(
     return Facts(
         synchronous=header.strategy.synchronous,
         server_is=header.strategy.server_is,
+        one_server=header.strategy.one_server,
         trains=header.trains,
         seconds=end_s - start_s,
         startup_s=start_s,

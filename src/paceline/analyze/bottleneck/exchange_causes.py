@@ -8,7 +8,7 @@ from paceline.analyze.bottleneck.facts import Facts, LinkFacts
 from paceline.analyze.bottleneck.slow_worker import OVERLOAD_FACTOR
 from paceline.analyze.bottleneck.suspect import Suspect
 from paceline.analyze.bottleneck.time_account import TimeAccount
-from paceline.present.numbers import percent
+from paceline.present.numbers import milliseconds, percent
 
 
 def network(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
@@ -55,11 +55,21 @@ def server(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
             share=account.explained_by_server,
             evidence=(
                 f"{server.task} was busy {percent(server.busy)} of the time, with {server.use.cpu_cores:.2f} cores",
+                *_passing_evidence(facts, account),
                 *cpu_limit_evidence(facts, server.host),
             ),
             reason="cpu_limit" if facts.host(server.host).cpu_limit_reached else "",
         )
         yield _uneven_server(facts, suspect) if _are_servers_uneven(facts) else suspect
+
+
+def _passing_evidence(facts: Facts, account: TimeAccount) -> list[str]:
+    """A sentence about passing data through the only server, if that takes noticeable time."""
+    if account.passing < 0.05:
+        return []
+    steps = max(1, sum(worker.steps for worker in facts.workers))
+    passing, step = (milliseconds(share * facts.phases.total / steps) for share in (account.passing, 1.0))
+    return [f"passing parameters and gradients between it and the workers takes {passing} of the {step} per step"]
 
 
 def _uneven_server(facts: Facts, suspect: Suspect) -> Suspect:

@@ -157,6 +157,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     synchronous: bool
     server_is: str = "server"
     """What the task that holds the parameters is called, as a cause."""
+    one_server: bool = False
+    """Whether every exchange is one with the same task, whatever the number of hosts: a driver."""
     trains: bool = True
     """False for a computation that is not training, such as a matrix product."""
     seconds: float

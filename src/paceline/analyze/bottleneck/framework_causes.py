@@ -20,8 +20,8 @@ def scheduler(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
             where=f"{driver.task} on {driver.host}" if driver else "",
             share=account.scheduler,
             evidence=(
-                f"the scheduler takes {taken} of the {step} per step: until a task is started, and until its end is "
-                "noticed",
+                f"the scheduler takes {taken} of the {step} per step: until a task is launched and started, and until "
+                "its end is noticed",
                 f"a task computes for {compute}",
             ),
         )

@@ -29,6 +29,9 @@ class TimeAccount(msgspec.Struct, frozen=True, kw_only=True):
     messages: float
     """Cost of handling messages: exchange time that neither a link, a server nor waiting for a core explains. It is
     included in `framework`."""
+    passing: float
+    """The same if every exchange is one with the same server: passing parameters and gradients through it. It is
+    included in `explained_by_server`."""
     wait: float
     """Waiting for other workers."""
     scheduler: float
@@ -83,7 +86,11 @@ def time_account(facts: Facts, remaining: tuple[WorkerFacts, ...] | None = None)
     waiting_in_fused = min(fused_left, waiting("fused"))
     unexplained = exchange + wait - explained
     waiting_in_exchange = min(unexplained, waiting("pull") + waiting("push") + _server_waiting_for_core(facts, server))
-    messages = max(0.0, exchange - explained - waiting_in_exchange)
+    # A driver counts as busy while no worker has a task: this explains waiting before it explains exchange.
+    explained_wait = min(by_server, wait) if facts.one_server else 0.0
+    unexplained_exchange = max(0.0, exchange - (explained - explained_wait) - waiting_in_exchange)
+    passing = unexplained_exchange if facts.one_server and server else 0.0
+    messages = unexplained_exchange - passing
     waiting_outside = waiting("data") + waiting("compute") + waiting("other")
     return TimeAccount(
         slow_worker=max(0.0, 1 - (phases.total + scheduler_s + gc_s) / total) if facts.phases.total else 0.0,
@@ -93,13 +100,14 @@ def time_account(facts: Facts, remaining: tuple[WorkerFacts, ...] | None = None)
         throttled=sum(map(_moved_s, workers, without_slow.workers)) / total * arithmetic_share,
         framework=running["compute"] * (1 - arithmetic_share) + running["other"] + messages,
         messages=messages,
-        wait=max(0.0, unexplained - waiting_in_exchange - messages),
+        passing=passing,
+        wait=max(0.0, unexplained - waiting_in_exchange - unexplained_exchange),
         scheduler=scheduler_s / total,
         gc=gc_s / total,
         link=link,
         explained_by_link=by_link,
         server=server,
-        explained_by_server=by_server,
+        explained_by_server=by_server + passing,
         eval=phases.eval / total,
         checkpoint=phases.checkpoint / total,
         unknown=fused_left - waiting_in_fused,

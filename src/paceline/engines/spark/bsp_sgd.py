@@ -7,8 +7,9 @@ import numpy as np
 
 from paceline.data.batches import Array
 from paceline.engines.spark.driver_model import DriverModel
-from paceline.engines.spark.event_log import GROUP
+from paceline.engines.spark.event_log import EMPTY_TASK, GROUP
 from paceline.engines.spark.gradient_task import (
+    EmptyTask,
     FirstRows,
     GradientTask,
     Part,
@@ -28,6 +29,8 @@ from paceline.train.context import TaskContext
 from paceline.train.strategy import Exchanged
 from paceline.workloads.parameters import views
 
+_EMPTY_JOBS = 5
+"""Jobs that measure what it costs to start a task."""
 _WARM_UP_JOBS = 5
 """Jobs before the barrier: the first loads the data and starts Python, the others are compiled by the JVM meanwhile."""
 
@@ -64,6 +67,11 @@ class BspSgd(DriverModel):
         """Load the data in the executors and compile what a step needs; changes nothing."""
         for number in range(_WARM_UP_JOBS):
             self._aggregate(f"warm-up-{number}", self.first_step)
+        for _ in range(_EMPTY_JOBS):
+            values = self._spark.broadcast(None)
+            self._spark.setLocalProperty(GROUP, EMPTY_TASK)
+            self._partitions.mapPartitionsWithIndex(EmptyTask(values)).collect()
+            values.destroy()
 
     def step(self, number: int) -> BspStep:
         group = f"step-{number}"

@@ -76,6 +76,7 @@ def _train(context: TaskContext, channel: DriverChannel, spark: Any, events: Eve
     up_ns = clock_ns()
     program.warm_up()
     reporter = StepReporter(context, channel, events)
+    reporter.read_warm_up(spark)
     chief = Chief(_as_chief(context, channel), program)
     warm_ns = clock_ns()
     context.rendezvous.start_together()

@@ -17,6 +17,8 @@ _WANTED = tuple(
 )
 GROUP = "spark.jobGroup.id"
 """The property of a job under which it can be found again."""
+EMPTY_TASK = "empty-task"
+"""The group of the jobs whose tasks do nothing."""
 
 
 class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 The code runs in Python processes that Spark starts and keeps for later tasks; what takes long to load is kept too.
 """
 
+import gc
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -102,6 +103,17 @@ class FirstRows:
         yield np.unique(worker_of(self._job.value).batches(index).at(self._step).inputs[0])
 
 
+class EmptyTask:
+    """Does nothing but read its input and a small broadcast variable: what it costs is what every task costs."""
+
+    def __init__(self, values: Any) -> None:
+        self._values = values
+
+    def __call__(self, index: int, rows: Iterable[int]) -> Iterator[None]:
+        read_all(rows)
+        yield self._values.value
+
+
 def read_all(rows: Iterable[int]) -> None:
     """Read what Spark sends to a task. A Python process that has not read everything ends after the task, and the next
     task starts a new one, which loads all modules and data again."""
@@ -170,6 +182,8 @@ def worker_of(job: Job) -> ExecutorState:
     """What this process keeps for the run; made at its first task."""
     if job.run not in _workers:
         _workers[job.run] = ExecutorState(job)
+        # Spark collects garbage after every task. What is loaded now stays, and need not be looked at again.
+        gc.freeze()
     return _workers[job.run]
 
 

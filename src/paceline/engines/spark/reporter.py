@@ -5,10 +5,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from paceline.engines.spark.event_log import EventLog, JobRecord
+from paceline.engines.spark.event_log import EMPTY_TASK, EventLog, JobRecord
 from paceline.engines.spark.gradient_task import Share
 from paceline.engines.spark.step_channel import DriverChannel, Steps
-from paceline.engines.spark.step_times import StepMarks, account
+from paceline.engines.spark.step_times import StepMarks, account, start_cost_ns
 from paceline.plan.roles import WORKER, task_names
 from paceline.recording.layout import RecordKind
 from paceline.recording.recorder import clock_ns
@@ -26,6 +26,13 @@ class StepReporter:
         self._pending: deque[tuple[str, StepMarks, Sequence[Share]]] = deque()
         self._ended: dict[str, JobRecord] = {}
         self._result_bytes = self._gc_ms = 0
+        self._start_cost_ns = 0
+
+    def read_warm_up(self, spark: Any) -> None:
+        """Find out from the jobs before the barrier what it costs to start a task."""
+        drain(spark)
+        empty = [task for job in self._events.ended_jobs() if job.group == EMPTY_TASK for task in job.tasks]
+        self._start_cost_ns = start_cost_ns(empty)
 
     def add(self, group: str, marks: StepMarks, shares: Sequence[Share]) -> None:
         """A step has ended; its job has the group `group`."""
@@ -43,6 +50,7 @@ class StepReporter:
     def details(self) -> dict[str, float]:
         """Sums over all steps."""
         return {
+            "task_start_s": self._start_cost_ns / 1e9,
             "executor_gc_s": self._gc_ms / 1e3,
             "task_results_mb": self._result_bytes / 1e6,
             "failed_tasks": self._events.failed_tasks,
@@ -61,7 +69,7 @@ class StepReporter:
         """Send the times of one step to all workers."""
         self._result_bytes += sum(task.result_bytes for task in job.tasks)
         self._gc_ms += sum(task.gc_ms for task in job.tasks)
-        step = account(marks, job, shares, self._tasks)
+        step = account(marks, job, shares, self._tasks, self._start_cost_ns)
         for task, times in step.workers.items():
             self._channel.send(task, Steps([times]))
         self._recorder.write(RecordKind.SERVE, marks.start_ns, step.driver_ns)

@@ -37,7 +37,7 @@ class StepTimes(msgspec.Struct, frozen=True, array_like=True):
     start_ns: int
     end_ns: int
     launch_ns: int = 0
-    """When the scheduler started the worker's task; 0 if it had none."""
+    """When the worker's task was started; 0 if it had none."""
     pull_ns: int = 0
     data_ns: int = 0
     compute_ns: int = 0

@@ -1,15 +1,19 @@
 """Divides a step of Spark among the phases of each worker, from Spark's task metrics. Pure.
 
-pull     deserialisation of the task, and the time until its function has the parameters: the broadcast is fetched by
-         the executor and read by its Python process
+pull     the time until the function of a started task has the parameters: the broadcast is fetched by the executor
+         and read by its Python process
 data     reading the batch
 compute  the function; in a task without Python code the whole run without garbage collection and fetching
 push     serialisation of the result and its transfer; and all later stages that add results up
-wait     until the task is started, and from its end until the driver has made the update
+wait     until the scheduler and the executor have started the task, and from its end until the driver has made the
+         update. What it costs an executor to start a task, such as deserialisation and passing it to Python, is known
+         from tasks that do nothing.
 GC       garbage collection that is part of none of these
 """
 
 from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import NamedTuple
 
 import msgspec
 
@@ -38,13 +42,30 @@ class StepMarks(msgspec.Struct, frozen=True, kw_only=True):
         return min(self.end_ns, max(self.start_ns, wall_ms * _MS - self.wall_offset_ns))
 
 
+class StartCosts(NamedTuple):
+    """What it costs to start a task and to notice its end, with an executor that is as quick as the quickest."""
+
+    executor_ns: int
+    scheduler_ns: int
+
+
 class StepAccount(msgspec.Struct, frozen=True, kw_only=True):
     workers: dict[str, StepTimes]
     driver_ns: int
     """How long the driver worked while no task of the step did."""
 
 
-def account(marks: StepMarks, job: JobRecord, shares: Sequence[Share], tasks: Sequence[str]) -> StepAccount:
+def start_cost_ns(empty: Sequence[TaskRecord]) -> int:
+    """What it costs an executor to start a task, from tasks that did nothing: the median of the quickest executor."""
+    by_executor: dict[str, list[int]] = {}
+    for task in empty:
+        by_executor.setdefault(task.executor, []).append(task.deserialize_ms + task.run_ms - task.gc_ms)
+    return int(min((median(times) for times in by_executor.values()), default=0) * _MS)
+
+
+def account(
+    marks: StepMarks, job: JobRecord, shares: Sequence[Share], tasks: Sequence[str], start_cost_ns: int = 0
+) -> StepAccount:
     """The times of each task's step. `tasks` are the names of all workers, by their number."""
     first_stage = min((task.stage for task in job.tasks), default=0)
     first = {task.partition: task for task in job.tasks if task.stage == first_stage}
@@ -57,6 +78,8 @@ def account(marks: StepMarks, job: JobRecord, shares: Sequence[Share], tasks: Se
             without_own.append(share)  # Computed in place of a worker that is away.
         else:
             by_worker[worker] = share
+    # A slow executor is late to take its task and to report the end. What it needs beyond the others is its own time.
+    costs = StartCosts(start_cost_ns, min((task.scheduler_ms for task in first.values()), default=0) * _MS)
     workers = {}
     for worker in tasks:
         own = by_worker.get(worker)
@@ -64,7 +87,7 @@ def account(marks: StepMarks, job: JobRecord, shares: Sequence[Share], tasks: Se
             loss = without_own.pop(0).loss if without_own else float("nan")
             workers[worker] = StepTimes(marks.step, marks.update, loss, marks.start_ns, marks.end_ns)
         else:
-            workers[worker] = _worker_times(marks, first.get(own.worker), _later(job, first, own.worker), own)
+            workers[worker] = _worker_times(marks, first.get(own.worker), _later(job, first, own.worker), own, costs)
     last_finish = max((marks.own_ns(task.finish_ms) for task in job.tasks), default=marks.end_ns)
     driver_ns = (marks.broadcast_ns - marks.start_ns) + (marks.end_ns - last_finish)
     return StepAccount(workers=workers, driver_ns=driver_ns)
@@ -76,7 +99,9 @@ def _later(job: JobRecord, first: Mapping[int, TaskRecord], index: int) -> list[
     return [task for task in job.tasks if own and task.stage != own.stage and task.executor == own.executor]
 
 
-def _worker_times(marks: StepMarks, task: TaskRecord | None, later: Sequence[TaskRecord], share: Share) -> StepTimes:
+def _worker_times(
+    marks: StepMarks, task: TaskRecord | None, later: Sequence[TaskRecord], share: Share, costs: StartCosts
+) -> StepTimes:
     inside_ns = share.pull_ns + share.data_ns + share.compute_ns
     if task is None:  # The listener has lost the event: only the function's own times are known.
         launch = max(marks.broadcast_ns, marks.end_ns - inside_ns)
@@ -84,16 +109,19 @@ def _worker_times(marks: StepMarks, task: TaskRecord | None, later: Sequence[Tas
             marks.step, marks.update, share.loss, marks.start_ns, marks.end_ns, launch,
             share.pull_ns, share.data_ns, share.compute_ns,
         )  # fmt: skip
-    launch = marks.own_ns(task.launch_ms)
-    # What the executor needed beside the function: fetching the broadcast, and passing it to Python.
+    launched = marks.own_ns(task.launch_ms)
+    # What the executor needed beside the function: starting the task, fetching the broadcast and passing it to Python.
     beside_ns = max(0, task.run_ms * _MS - inside_ns)
     gc_ns = min(task.gc_ms * _MS, beside_ns)
+    beside_ns += (task.deserialize_ms + task.scheduler_ms) * _MS - costs.scheduler_ns - gc_ns
+    starting_ns = min(costs.executor_ns, beside_ns)
+    started = min(marks.end_ns, launched + starting_ns)
     push_ns = (task.serialize_ms + task.getting_result_ms) * _MS
     push_ns += sum((one.finish_ms - one.launch_ms) * _MS for one in later)
-    waited_ns = max(0, launch - marks.broadcast_ns) + task.scheduler_ms * _MS
+    waited_ns = max(0, started - marks.broadcast_ns) + costs.scheduler_ns
     times = _fitted(
-        marks.end_ns - launch,
-        task.deserialize_ms * _MS + beside_ns - gc_ns + share.pull_ns,
+        marks.end_ns - started,
+        beside_ns - starting_ns + share.pull_ns,
         share.data_ns,
         share.compute_ns,
         gc_ns,
@@ -101,7 +129,7 @@ def _worker_times(marks: StepMarks, task: TaskRecord | None, later: Sequence[Tas
     )
     pull_ns, data_ns, compute_ns, gc_ns, push_ns = times
     return StepTimes(
-        marks.step, marks.update, share.loss, marks.start_ns, marks.end_ns, launch,
+        marks.step, marks.update, share.loss, marks.start_ns, marks.end_ns, started,
         pull_ns, data_ns, compute_ns, push_ns, waited_ns, gc_ns,
     )  # fmt: skip
 
