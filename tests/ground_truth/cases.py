@@ -96,7 +96,7 @@ SPARK_CASES = [
     case("driver-spark", "driver", "ps0 on h1", workload="sparse-logreg:dense", stop="seconds=25", driver_memory="3g",
          executor_memory="2g", **SPARK),
     # One executor with very little CPU.
-    case("straggler-spark", "straggler", "w1 on h3", stop="seconds=12", fault="slow h3 to 0.1 cpus at 1s",
+    case("straggler-spark", "straggler", "w1 on h3", stop="seconds=20", fault="slow h3 to 0.1 cpus at 1s",
          **{**SPARK, "layout": "p w w"}, **NETNS),
     # The examples fill the heap of the executor.
     case("gc-spark", "gc", "w0 on h2", stop="seconds=25", executor_memory="512m", **{**SPARK, "strategy": "lbfgs"}),

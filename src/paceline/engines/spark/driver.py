@@ -12,6 +12,7 @@ from paceline.engines.spark.cluster import MASTER_ADDRESS, compiler_options, hea
 from paceline.engines.spark.details import details_of
 from paceline.engines.spark.environment import SparkHome
 from paceline.engines.spark.event_log import EventLog
+from paceline.engines.spark.java_errors import readable_errors
 from paceline.engines.spark.jvm import Gateway, check_java, stop
 from paceline.engines.spark.lbfgs import Lbfgs, iteration_jobs, shares_of
 from paceline.engines.spark.reporter import StepReporter, drain
@@ -62,7 +63,8 @@ def _cluster(context: TaskContext, home: SparkHome, channel: DriverChannel) -> I
     context.rendezvous.exchange_addresses({ADDRESS: channel.address, MASTER_ADDRESS: url})
     spark = open_context(job, home, gateway, url)
     try:
-        yield spark
+        with readable_errors(job):
+            yield spark
     finally:
         # The run's own cluster ends with its processes; another one must be told that the application is over.
         if "master" in job.options:
