@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from analyze.bottleneck.test_judge import assert_consistent
-from ground_truth.cases import BY_NAME
+from ground_truth.cases import BY_NAME, CASES
 from ground_truth.run import began_in_time
 from paceline.analyze.summary import summarize
 from paceline.store.paths import RunPaths
@@ -26,4 +26,4 @@ def test_bottleneck_of_a_recorded_run_is_the_one_that_was_created(folder: Path, 
 
 
 def test_every_cause_has_a_recorded_run() -> None:
-    assert {BY_NAME[folder.name].cause for folder in RECORDED} == {case.cause for case in BY_NAME.values()}
+    assert {BY_NAME[folder.name].cause for folder in RECORDED} >= {case.cause for case in CASES}

@@ -22,14 +22,16 @@ def configuration(**fields: str) -> Configuration:
     return configuration_of(pipeline.header_of(plan, data, ResumePoint(), clock_zero_ns=0))
 
 
-def judged(scheduler_s: float = 0.0, gc_s: float = 0.0, driver_busy: float = 0.0, **phases: float) -> Verdict:
+def judged(
+    scheduler_s: float = 0.0, gc_s: float = 0.0, driver_busy: float = 0.0, run_wait: float = 0.0, **phases: float
+) -> Verdict:
     workers = tuple(
         WorkerFacts(
             task=f"w{number}",
             host=f"h{number + 2}",
             steps=1000,
             phases=Phases(**phases),
-            use=TaskUse(cpu_cores=0.5),
+            use=TaskUse(cpu_cores=0.5, run_wait=run_wait),
             scheduler_s=scheduler_s,
             gc_s=gc_s,
         )
@@ -47,7 +49,7 @@ def judged(scheduler_s: float = 0.0, gc_s: float = 0.0, driver_busy: float = 0.0
         workers=workers,
         servers=(driver,),
         hosts=hosts,
-        machine_cores=8,
+        machine_cores=1 if run_wait else 8,
     )
     return judge(facts, configuration())
 
@@ -86,3 +88,5 @@ def test_garbage_collection_is_a_cause_of_its_own() -> None:
 def test_shares_add_up_to_one(scheduler_s: float, gc_s: float) -> None:
     verdict = judged(scheduler_s, gc_s, 0.3, pull=1.0, compute=2.0, wait=5.0, other=2.0)
     assert sum(part.share for part in verdict.account) == pytest.approx(1.0, abs=0.001)
+    waiting = judged(scheduler_s, gc_s, 0.3, run_wait=2.0, pull=1.0, compute=2.0, wait=5.0, other=2.0)
+    assert sum(part.share for part in waiting.account) == pytest.approx(1.0, abs=0.001)

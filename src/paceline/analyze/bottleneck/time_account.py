@@ -73,7 +73,9 @@ def time_account(facts: Facts, remaining: tuple[WorkerFacts, ...] | None = None)
     def waiting(name: str) -> float:
         """Time of a phase in which the workers waited for a core. None of it is lost because of a slow worker."""
         times = (getattr(one.phases, name) * share for one, share in zip(facts.workers, core_waits, strict=True))
-        return float(sum(times)) / total
+        waited = float(sum(times)) / total
+        # Garbage collection is part of `other`, and none of it counts as waiting.
+        return min(waited, phases.other / total) if name == "other" else waited
 
     running = {name: max(0.0, getattr(phases, name) / total - waiting(name)) for name in ("data", "compute", "other")}
     exchange, wait, fused = phases.exchange / total, phases.wait / total, phases.fused / total
