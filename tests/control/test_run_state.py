@@ -33,6 +33,13 @@ def test_a_worker_has_a_pace_from_its_first_shipment_on() -> None:
     assert now.updates_per_s == pytest.approx(30)
 
 
+def test_a_run_is_ending_when_the_first_worker_has_finished() -> None:
+    now = moment()
+    assert not now.is_ending
+    now.finished("w1")
+    assert now.is_ending
+
+
 def test_the_pace_is_that_of_the_last_seconds() -> None:
     now = moment()
     now.add_records("w0", steps(0.0, each_s=0.1, count=10))

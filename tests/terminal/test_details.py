@@ -99,6 +99,12 @@ def test_a_run_that_failed_before_its_first_step_is_shown_without_tables_of_zero
     ]  # fmt: skip
     assert any(line.split() == ["logs", "runs/sweep-1/logs/w1.log"] for line in lines)
     assert any(line.startswith("status") and "failed: w1 on h2 was killed" in line for line in lines)
+    assert any(line.split("  ")[-1].strip() == "startup: w1 on h2 was killed" for line in lines)
+
+
+def test_incidents_have_the_time_of_training_like_faults() -> None:
+    lost = Incident(t_s=18.72, at_s=3.48, what="w1 on h2 was killed")
+    assert any("3.48 s: w1 on h2 was killed" in line for line in rendered(made(incidents=[lost])))
 
 
 def test_a_run_that_failed_during_training_keeps_its_tables_and_names_the_logs() -> None:

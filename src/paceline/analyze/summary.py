@@ -115,7 +115,13 @@ def _outcome(run: StoredRun, training: Training) -> dict[str, Any]:
         "not_measured": list(chief.not_measured) if chief else [],
         "reached": _reached(chief, training.start_s),
         "incidents": [
-            Incident(t_s=event.t_s, what=event.what, task=event.task, host=event.host)
+            Incident(
+                t_s=event.t_s,
+                what=event.what,
+                task=event.task,
+                host=event.host,
+                at_s=round(event.t_s - training.start_s, 3) if 0 < training.start_s <= event.t_s else None,
+            )
             for event in run.all(IncidentEvent)
         ],
         "traceback": _traceback(run) if is_users_code else None,

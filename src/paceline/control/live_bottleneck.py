@@ -4,7 +4,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
 
-from paceline.analyze.bottleneck.episodes import bottleneck_key
+from paceline.analyze.bottleneck.episodes import bottleneck_key, describe_change
 from paceline.analyze.bottleneck.judge import NOT_CLEAR
 from paceline.analyze.recent import WINDOW_S, RecentRows
 from paceline.control.run_state import CurrentBottleneck
@@ -83,5 +83,4 @@ class LiveBottleneck:
         self._incidents += 1
         if self._incidents > _MOST_INCIDENTS:
             return None
-        where = f", {verdict.where}" if verdict.where else ""
-        return f"the bottleneck is now {verdict.cause}{where}, since about {since_s:.0f} s of training"
+        return describe_change(verdict, since_s)

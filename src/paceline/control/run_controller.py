@@ -114,7 +114,7 @@ class RunController:
 
     def _check_training(self, state: RunState) -> None:
         """Record what a user should know while the run trains, and end a run that takes too long."""
-        if self._bottleneck:
+        if self._bottleneck and not state.is_ending:
             if incident := self._bottleneck.poll(state.elapsed_s):
                 self._carry_out(events.RecordIncident(incident))
             state.bottleneck = self._bottleneck.current

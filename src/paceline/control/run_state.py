@@ -151,6 +151,11 @@ class RunState:
         for worker in self._workers_of((task,)):
             worker.condition = worker.condition if worker.condition == "finished" else activity
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether a worker has made its last step: what the others do from then on is not training as before."""
+        return any(worker.condition == "finished" for worker in self.workers.values())
+
     def finished(self, task: str) -> None:
         for worker in self._workers_of((task,)):
             worker.condition = "finished"

@@ -12,7 +12,7 @@ from paceline.analyze.comparison import Comparison, compare
 from paceline.errors import StoreError, one_line
 from paceline.present import numbers
 from paceline.present.bottleneck import account_text, advice_and_command, bottleneck_summary, second_cause
-from paceline.present.notes import highest_background_load, run_notes
+from paceline.present.notes import highest_background_load, incident_text, run_notes
 from paceline.store.paths import RunPaths
 from paceline.store.result import Result
 from paceline.store.run import StoredRun
@@ -129,7 +129,7 @@ def _measured(result: Result) -> list[str]:
         "hosts",
     )
     lines += _first((f"fault {fault.what}" for fault in result.faults), len(result.faults), "faults")
-    incidents = (f"incident at {incident.t_s:.1f} s: {incident.what}" for incident in result.incidents)
+    incidents = (f"incident at {incident_text(incident)}" for incident in result.incidents)
     return lines + _first(incidents, len(result.incidents), "incidents")
 
 

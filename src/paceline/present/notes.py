@@ -5,7 +5,7 @@ from pathlib import Path
 from paceline.present.numbers import duration
 from paceline.present.thresholds import BACKGROUND_LOAD_CORES, SHORT_TRAINING_S
 from paceline.store.paths import RunPaths
-from paceline.store.result import Result
+from paceline.store.result import Incident, Result
 from paceline.store.verdict import MemoryGrowth
 
 
@@ -38,6 +38,12 @@ def run_notes(result: Result) -> list[str]:
     if 0 < result.train_s < SHORT_TRAINING_S:
         notes.append(f"training took only {result.train_s:.2f} s: too short for reliable host metrics")
     return notes
+
+
+def incident_text(incident: Incident) -> str:
+    """`3.51 s: w1 on h2 was killed by SIGKILL`: seconds of training, as in the table of faults and in charts."""
+    when = "startup" if incident.at_s is None else f"{incident.at_s:.2f} s"
+    return f"{when}: {incident.what}"
 
 
 def _growth(growth: MemoryGrowth) -> str:

@@ -8,6 +8,7 @@ import msgspec
 from paceline.analyze.repeats import Group, group_names
 from paceline.present.bottleneck import account_text, repeats_summary
 from paceline.present.faults import was_injected
+from paceline.present.notes import incident_text
 from paceline.store.result import Result
 from paceline.store.verdict import Verdict
 
@@ -55,7 +56,7 @@ def _group_bottleneck(name: str, group: Group, labels: Mapping[str, str]) -> Gro
         failures=[_failure(result, labels[result.dir]) for result in group.results if result.status != "ok"],
         faults=[f"{labels[r.dir]}: {fault.what}" for r in group.results for fault in r.faults if was_injected(fault)],
         incidents=[
-            f"{labels[r.dir]}, {incident.t_s:.2f} s: {incident.what}" for r in group.results for incident in r.incidents
+            f"{labels[r.dir]}, {incident_text(incident)}" for r in group.results for incident in r.incidents
         ],
     )
 

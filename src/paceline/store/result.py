@@ -180,6 +180,8 @@ class Incident(msgspec.Struct, kw_only=True):
     what: str
     task: str | None = None
     host: str | None = None
+    at_s: float | None = None
+    """Seconds of training when it happened; None before the training, and in results of older versions."""
 
 
 class FaultResult(msgspec.Struct, kw_only=True):

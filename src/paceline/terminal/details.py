@@ -18,7 +18,7 @@ from paceline.present.bottleneck import (
 )
 from paceline.present.labels import TIME_BY_PHASE
 from paceline.present.links import LEGEND, link_table
-from paceline.present.notes import logs_of, run_notes
+from paceline.present.notes import incident_text, logs_of, run_notes
 from paceline.spec.experiment import DEFAULTS
 from paceline.store.result import Result, WorkerResult
 from paceline.terminal.fault_table import faults_table
@@ -235,7 +235,7 @@ def _closing(result: Result) -> Stack:
         *_rows("second cause", [second] if second else []),
     ]
     notes = [
-        *_rows("incident", [f"{incident.t_s:.2f} s: {incident.what}" for incident in result.incidents], style="red"),
+        *_rows("incident", list(map(incident_text, result.incidents)), style="red"),
         *_rows("note", run_notes(result), style="dim"),
     ]
     made_steps = _made_steps(result)

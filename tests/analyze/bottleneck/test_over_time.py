@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from paceline.analyze.bottleneck.episodes import describe_episodes, moves_between_workers, prevailing_episode
 from paceline.analyze.bottleneck.judge import NOT_CLEAR
-from paceline.analyze.bottleneck.over_time import JudgedWindow, change_point, merge_windows
-from paceline.store.verdict import Episode, Verdict
+from paceline.analyze.bottleneck.over_time import JudgedWindow, agreeing_windows, change_point, merge_windows
+from paceline.store.verdict import AccountedTime, Episode, Verdict
 
 
 def verdict(cause: str, where: str = "w0 on h1", share: float = 0.6) -> Verdict:
@@ -89,6 +89,31 @@ def test_the_evidence_says_when_the_bottleneck_was_there(episodes: list[Episode]
     assert lines[1].startswith("over time: ")
 
 
+def test_episodes_that_contradict_the_account_are_not_told() -> None:
+    """A cause with 77 % of the time cannot have been the largest one for only 2.5 of 9 s."""
+    episodes = [episode("contention", "", 0, 1), episode("server", "", 1, 7.5), episode("contention", "", 7.5, 9)]
+    assert describe_episodes(verdict("contention", "", share=0.77), episodes) == []
+
+
+def test_causes_over_time_have_the_names_of_the_account() -> None:
+    lines = describe_episodes(verdict("input"), [episode("input", "w0", 0, 6), episode("contention", "h1", 6, 9)])
+    assert lines[1] == "over time: 0.0–6.0 s data input, w0; 6.0–9.0 s CPU contention, h1"
+
+
+def test_a_window_with_two_causes_of_about_the_same_size_has_the_bottleneck_of_the_run() -> None:
+    def window(first: str, share: float, second: str, other: float) -> JudgedWindow:
+        account = [
+            AccountedTime(cause=first, where="a", share=share),
+            AccountedTime(cause=second, where="b", share=other),
+        ]
+        judged = Verdict(cause=first, where="a", share=share, evidence=[], remedy=[], account=account)
+        return JudgedWindow(0.0, 1.0, judged)
+
+    near, far = window("server", 0.45, "contention", 0.4), window("server", 0.6, "contention", 0.2)
+    found = agreeing_windows([near, far], verdict("contention", "the machine"))
+    assert [(one.verdict.cause, one.verdict.share) for one in found] == [("contention", 0.4), ("server", 0.6)]
+
+
 def test_a_bottleneck_that_was_always_there_needs_no_times() -> None:
     assert describe_episodes(verdict("compute"), [COMPUTE]) == []
 
@@ -105,4 +130,6 @@ def test_a_bottleneck_of_most_of_the_time_prevails_over_that_of_the_mean_step() 
     assert prevailing_episode(verdict("compute"), [COMPUTE, SLOW]) is SLOW
     assert prevailing_episode(verdict("straggler", "w1 on h3"), [COMPUTE, SLOW]) is None
     assert prevailing_episode(verdict("input"), [SLOW]) is None
+    recurring = [SLOW, COMPUTE, episode("straggler", "w1 on h3", 60, 75)]
+    assert prevailing_episode(verdict("compute"), recurring) is SLOW
     assert prevailing_episode(verdict("input"), [COMPUTE, episode(NOT_CLEAR, "", 20, 90)]) is None

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from paceline.analyze.bottleneck.judge import NOT_CLEAR
+from paceline.present import labels
 from paceline.store.verdict import Episode, Verdict
 
 STRAGGLER = "straggler"
@@ -13,6 +14,8 @@ _MOST_LISTED = 6
 """More episodes than these are counted instead of listed."""
 _MOST = 0.5
 """Share of the training from which a bottleneck of that time is the bottleneck of the run."""
+_AGREES = 0.6
+"""Part of its share of the workers' time for which a bottleneck must also be the largest cause."""
 _STARTS_LATE_S = 0.5
 """An episode that starts later than this after the start of the training did not last from the start."""
 
@@ -46,14 +49,22 @@ def prevailing_episode(verdict: Verdict, episodes: Sequence[Episode]) -> Episode
     if len(episodes) < 2 or verdict.cause == "startup":
         return None
     longest = max(episodes, key=lambda episode: episode.end_s - episode.start_s)
-    prevails = longest.end_s - longest.start_s >= _MOST * episodes[-1].end_s
+    prevails = _seconds(episodes, _key(longest)) >= _MOST * episodes[-1].end_s
     is_other = _key(longest) != _key(verdict) and longest.cause != NOT_CLEAR
     return longest if prevails and is_other else None
 
 
+def _seconds(episodes: Sequence[Episode], key: tuple[str, str]) -> float:
+    """How long a bottleneck was there, in all its episodes."""
+    return sum(episode.end_s - episode.start_s for episode in episodes if _key(episode) == key)
+
+
 def describe_episodes(verdict: Verdict, episodes: Sequence[Episode]) -> list[str]:
-    """Sentences about when the bottleneck was there; none if it was there all the time."""
-    if len(episodes) < 2:
+    """Sentences about when the bottleneck was there; none if it was there all the time.
+
+    None either if the episodes contradict the account of the whole training: then they are too short to be trusted.
+    """
+    if len(episodes) < 2 or _seconds(episodes, _key(verdict)) < _AGREES * verdict.share * episodes[-1].end_s:
         return []
     own = [episode for episode in episodes if _key(episode) == _key(verdict)]
     lines = [line] if (line := _when(own, episodes[-1].end_s)) else []
@@ -64,12 +75,17 @@ def describe_episodes(verdict: Verdict, episodes: Sequence[Episode]) -> list[str
     return lines
 
 
+def describe_change(verdict: Verdict, since_s: float) -> str:
+    """The text of an incident: another bottleneck has begun."""
+    where = f", {verdict.where}" if verdict.where else ""
+    return f"the bottleneck is now {labels.cause(verdict.cause)}{where}, since about {since_s:.0f} s of training"
+
+
 def _when(own: Sequence[Episode], end_s: float) -> str:
     if not own:
         return ""
     if len(own) > 1:
-        total_s = sum(episode.end_s - episode.start_s for episode in own)
-        return f"it recurred: {len(own)} periods, {total_s:.1f} s of {end_s:.1f} s of training"
+        return f"it recurred: {len(own)} periods, {_seconds(own, _key(own[0])):.1f} s of {end_s:.1f} s of training"
     (episode,) = own
     if episode.start_s > _STARTS_LATE_S and episode.end_s >= end_s:
         return f"it began {episode.start_s:.1f} s into the training and lasted until its end"
@@ -80,4 +96,4 @@ def _when(own: Sequence[Episode], end_s: float) -> str:
 
 def _describe(episode: Episode) -> str:
     where = f", {episode.where}" if episode.where else ""
-    return f"{episode.start_s:.1f}–{episode.end_s:.1f} s {episode.cause}{where}"
+    return f"{episode.start_s:.1f}–{episode.end_s:.1f} s {labels.cause(episode.cause)}{where}"

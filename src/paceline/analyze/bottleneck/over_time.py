@@ -40,6 +40,8 @@ _ROWS_PER_WINDOW = 40_000
 """Of a window with more rows, only the beginning is judged, so that long runs are not slow to analyze."""
 _CLEAR_SHARE = 0.5
 """A cause that is named for a single window, between two windows with another one, must have this share."""
+_NEARLY_AS_LARGE = 0.7
+"""Share of the largest cause of a window from which another one counts as nearly as large."""
 _MIN_SLOWDOWN = 1.1
 """Ratio of step durations before and after a change from which they show when it happened."""
 
@@ -61,6 +63,7 @@ def judge_over_time(run: StoredRun, verdict: Verdict, start_s: float, end_s: flo
         JudgedWindow(first_s, last_s, judge_window(window, first_s, last_s))
         for window, first_s, last_s in _windows(run, start_s, end_s)
     ]
+    windows = agreeing_windows(windows, verdict)
     found = merge_windows(windows)
     for before, after in pairwise(found):
         window_s = windows[0].end_s - windows[0].start_s
@@ -142,6 +145,22 @@ def judge_window(window: StoredRun, start_s: float, end_s: float) -> Verdict:
         background_cores=background_cores(window.samples, start_s=start_s, end_s=end_s, shared=machines.shared),
     )
     return judge(msgspec.structs.replace(facts, startup_s=0.0), configuration_of(window.header))
+
+
+def agreeing_windows(windows: Sequence[JudgedWindow], verdict: Verdict) -> list[JudgedWindow]:
+    """The windows; those in which the bottleneck of the whole run is nearly as large as the largest cause have it, too.
+
+    A window has few steps and samples, so that causes of about the same size take turns by chance.
+    """
+    own = bottleneck_key(verdict.cause, verdict.where)
+    agreeing = []
+    for window in windows:
+        shares = {bottleneck_key(part.cause, part.where): part.share for part in window.verdict.account}
+        if window.key != own and shares.get(own, 0.0) >= _NEARLY_AS_LARGE * max(shares.values(), default=0.0) > 0:
+            same = msgspec.structs.replace(window.verdict, cause=verdict.cause, where=verdict.where, share=shares[own])
+            window = msgspec.structs.replace(window, verdict=same)
+        agreeing.append(window)
+    return agreeing
 
 
 def merge_windows(windows: Sequence[JudgedWindow]) -> list[Episode]:
