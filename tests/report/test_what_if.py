@@ -65,6 +65,10 @@ def test_sliders_move_over_the_predictions(browser: Any, tmp_path: Path, width: 
     page.get_by_role("button", name="updates/s").click()
     assert "updates/s (80 % interval" in answer.inner_text()
     assert page.locator(".whatif .measured").count() == 0
+    page.get_by_role("button", name="Guess first").click()
+    assert page.locator(".whatif-answer .hide-when-guessing").is_hidden()
+    page.get_by_role("button", name="Guess first").click()
+    assert page.locator(".whatif-answer .hide-when-guessing").inner_text().startswith(", bottleneck: ")
     page.get_by_role("button", name="As measured").click()
     assert page.locator(".whatif .measured").count() == 1
     assert page.locator(".whatif circle.predicted").count() == len(found.workers)

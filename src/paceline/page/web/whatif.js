@@ -44,10 +44,11 @@
 
     function sentence() {
       const point = at(chosen), setting = axes.filter((axis) => axis.values.length).map((axis) => (axis.key === "link" ? axis.text(axis.values[chosen.link]) : axis.key === "workers" ? P.count(axis.values[chosen.workers], "worker") : `batch ${axis.text(axis.values[chosen[axis.key]])}`)).join(", ");
-      if (!point) return `${setting}: not predicted in this file, to keep its making short; paceline predict does`;
+      if (!point) return [`${setting}: not predicted in this file, to keep its making short; paceline predict does`];
       const measured = block.measured.filter((run) => axes.every((axis) => !axis.values.length || run[axis.key] === axis.values[chosen[axis.key]]));
       const known = measured.length ? `; measured: ${measured.map((run) => `${P.number(metric.measured(run))} (${run.run})`).join(", ")}` : "";
-      return `${setting}: predicted ${P.number(metric.value(point, 0))} ${metric.title} (80 % interval ${P.number(metric.value(point, 1))} to ${P.number(metric.value(point, 2))}), bottleneck: ${point[4]}${known}`;
+      return [`${setting}: predicted ${P.number(metric.value(point, 0))} ${metric.title} (80 % interval ${P.number(metric.value(point, 1))} to ${P.number(metric.value(point, 2))})`,
+        P.h("span", { class: "hide-when-guessing" }, `, bottleneck: ${point[4]}`), known];
     }
 
     function draw() {
@@ -77,7 +78,7 @@
       }
       plot.replaceChildren(svg);
     }
-    function update() { answer.textContent = sentence(); P.redraw(plot); }
+    function update() { answer.replaceChildren(...sentence()); P.redraw(plot); }
     const legend = P.h("ul", { class: "legend" }, [["circle", "predicted, with its 80 % interval", 0], ["diamond", "measured", 1]].map(([shape, text, colour]) =>
       P.h("li", {}, P.s("svg", { width: 14, height: 14, viewBox: "-8 -8 16 16", "aria-hidden": "true" }, P.pointChart.marker(shape, 0, 0, { fill: `var(--line-${colour})` })), text)));
     const figure = P.h("figure", { class: "whatif", "data-key": block.key, "aria-labelledby": heading.id }, heading,
@@ -86,7 +87,7 @@
         group("Metric", [["examples/s", METRICS.examples], ["updates/s", METRICS.updates]], (item) => { metric = item; })),
       plot, legend, P.h("figcaption", {}, block.caption));
     P.drawWhenSeen(plot, draw);
-    answer.textContent = sentence();
+    answer.replaceChildren(...sentence());
     return figure;
   };
 
