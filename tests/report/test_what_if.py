@@ -8,10 +8,13 @@ import pytest
 
 from paceline.cli.main import run_command
 from paceline.page.blocks import Page as PageData
-from paceline.page.blocks import Section
+from paceline.page.blocks import Section, Text
 from paceline.prediction.grid import WhatIfGrid, what_if_grid
+from paceline.report import what_if
+from paceline.report.build import build
 from paceline.report.page import report_html
 from paceline.report.what_if import what_if_block
+from paceline.store.paths import all_runs
 from prediction.observations import profile
 from report.stored import store_run
 from support.browser import CHROMIUM, draw_all, open_browser, opened, violations
@@ -32,8 +35,8 @@ def browser() -> Iterator[Any]:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs from which others can be predicted, on hosts whose links have no known rate."""
     runs = tmp_path_factory.mktemp("what-if") / "runs"
-    for batch in (50, 100):
-        store_run(runs, name="measured", batch=batch, task_samples=True)
+    store_run(runs, name="measured", batch=100, task_samples=True)
+    store_run(runs, name="measured", batch=50, pace=1.2, task_samples=True)
     return runs
 
 
@@ -88,7 +91,8 @@ def test_a_report_file_has_the_predictions(browser: Any, runs: Path) -> None:
     page = opened(browser, out.as_uri(), problems)
     page.locator(".whatif").scroll_into_view_if_needed()
     assert page.locator(SLIDERS).count() == 2  # Workers and batch: these hosts have no links.
-    assert "2 workers, batch " in page.locator(".whatif-answer").inner_text()
+    # Around the best configuration, which reached the target first.
+    assert "2 workers, batch 50: predicted " in page.locator(".whatif-answer").inner_text()
     page.get_by_role("button", name="over batch").click()
     assert page.locator(".whatif .measured").count() == 2
     assert problems == []
@@ -114,3 +118,14 @@ def test_runs_that_say_too_little_give_a_sentence(runs: Path, tmp_path: Path) ->
     assert run_command(["report", "bare", "--runs", str(tmp_path / "runs"), "--out", str(out)]) == 0
     text = out.read_text()
     assert "No prediction for other settings is possible: run bare-1 cannot be used to predict others" in text
+
+
+def test_long_runs_are_not_read_for_predictions(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(what_if, "_MOST_STEPS", 500)
+    selected = list(all_runs(runs))
+    report = build("long", selected)
+    (block,) = what_if.what_if_blocks(
+        report.groups, report.best_configurations, {str(paths.directory): paths for paths in selected}
+    )
+    assert isinstance(block, Text)
+    assert "measured-2 has too many steps" in block.text

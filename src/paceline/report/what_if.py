@@ -12,11 +12,14 @@ from paceline.report.best_configuration import BestConfigurationRow
 from paceline.report.selection import select_runs
 from paceline.store.paths import RunPaths
 from paceline.store.result import Result
+from paceline.store.run import as_store_errors
 
 REPORT_BUDGET_S = 4.0
 """CPU seconds of predicting for a report file, besides reading the runs."""
 _MOST_RUNS = 16
 """Runs that predictions are made from: those that the report shows in detail, and others."""
+_MOST_STEPS = 3_000_000
+"""Steps of all these runs together: reading more would take long."""
 
 
 def what_if_blocks(
@@ -29,13 +32,19 @@ def what_if_blocks(
 
     `paths` has the directory of each run.
     """
-    candidates = [one.result for one in select_runs(groups, best, _MOST_RUNS) if one.result.batch]
+    winners = [row.winner for row in best]
+    selected = sorted(
+        (one for one in select_runs(groups, best, _MOST_RUNS) if one.result.batch),
+        key=lambda one: winners.index(one.title) if one.title in winners else len(winners),
+    )
+    candidates = [one.result for one in selected]
     if not candidates:
         return []
     observed, reasons = _observe(candidates, paths)
     for base in observed:
         try:
-            return [what_if_block(what_if_grid(base, observed, budget_s), base)]
+            with as_store_errors(base.run):
+                return [what_if_block(what_if_grid(base, observed, budget_s), base)]
         except PacelineError as error:
             reasons.append(str(error))
     return [Text(text=f"No prediction for other settings is possible: {reasons[0]}.", tone="soft")]
@@ -43,10 +52,15 @@ def what_if_blocks(
 
 def _observe(results: Sequence[Result], paths: Mapping[str, RunPaths]) -> tuple[list[Observed], list[str]]:
     """The runs that can be used, the best configuration first, and why others cannot."""
-    observed, reasons = [], []
+    observed, reasons, steps = [], list[str](), 0
     for result in results:
+        steps += sum(worker.steps for worker in result.workers)
+        if steps > _MOST_STEPS:
+            reasons.append(f"{result.run} has too many steps to read them for a report; paceline predict does")
+            break
         try:
-            observed.append(observe(paths[result.dir]))
+            with as_store_errors(result.run):
+                observed.append(observe(paths[result.dir]))
         except PacelineError as error:
             reasons.append(str(error))
     return observed, reasons
