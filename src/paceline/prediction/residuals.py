@@ -15,6 +15,8 @@ from paceline.prediction.cluster import Setup
 
 _COMMON, _STRATEGY, _LOCAL = 0.07, 0.1, 0.18
 """Standard deviations of the parts of an error: common to all runs of a workload, to those of a strategy, and local."""
+_EXPECTED = -0.08
+"""The error to expect before anything was measured: what a simulation leaves out takes time."""
 _REPEAT = 0.04
 """By how much repeats of one configuration differ, on the log scale."""
 _PRIOR_RUNS = 8.0
@@ -59,7 +61,8 @@ class Residuals:
     def __init__(self, runs: Sequence[Features], errors: Sequence[float], spreads: Sequence[float] = ()) -> None:
         """`spreads`: by how much each error is less certain than a repeat (standard deviation)."""
         noise = np.array([_REPEAT**2 + spread**2 for spread in spreads or [0.0] * len(runs)])
-        self._runs, self._errors = list(runs), np.clip(np.array(errors, float), -1.5, 1.5)
+        self._runs = list(runs)
+        self._errors = np.clip(np.array(errors, float), -1.5, 1.5) - _EXPECTED
         covariance = self._covariance(self._runs, self._runs) + np.diag(noise)
         self._inverse = np.linalg.inv(covariance) if len(self._runs) else np.zeros((0, 0))
         misfit = float(self._errors @ self._inverse @ self._errors) if len(self._runs) else 0.0
@@ -70,9 +73,9 @@ class Residuals:
         """The expected error of the prediction of a configuration, and its standard deviation, with that of repeats."""
         own = self._covariance([configuration], [configuration])[0, 0]
         if not self._runs:
-            return 0.0, math.sqrt(own + _REPEAT**2)
+            return _EXPECTED, math.sqrt(own + _REPEAT**2)
         shared = self._covariance([configuration], self._runs)[0]
-        mean = float(shared @ self._inverse @ self._errors)
+        mean = _EXPECTED + float(shared @ self._inverse @ self._errors)
         variance = max(0.0, own - float(shared @ self._inverse @ shared)) * self.scale + _REPEAT**2
         return mean, math.sqrt(variance)
 
