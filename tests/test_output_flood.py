@@ -29,7 +29,7 @@ def test_output_and_error_of_a_flooding_task_are_shortened(tmp_path: Path) -> No
     directory = Path(result.dir)
     assert result.status == "failed"
     assert result.reason is not None
-    assert result.reason.startswith("w0 on h1 failed: ValueError: very long: yyy")
+    assert result.reason.startswith("ValueError: very long: yyy")
     assert len(result.reason) < 3_000
     log = (directory / "logs" / "w0.log").read_bytes()
     assert FIRST_BYTES + LAST_BYTES < len(log) < FIRST_BYTES + LAST_BYTES + 1_000

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from paceline.forecast import predict
     from paceline.workloads.functions import TensorFunction
     from paceline.workloads.model import Model
-    from paceline.workloads.workload import Workload
+    from paceline.workloads.workload import Metric, Workload
 
     __version__: str
 
 __all__ = [
+    "Metric",
     "Model",
     "PacelineError",
     "ReproducedTable",
@@ -42,6 +43,7 @@ __all__ = [
 
 # Each name is imported when it is first used, which keeps `paceline --help` fast.
 _MODULES = {
+    "Metric": "paceline.workloads.workload",
     "Model": "paceline.workloads.model",
     "PacelineError": "paceline.errors",
     "ReproducedTable": "paceline.api.reproduce",

@@ -80,7 +80,7 @@ def _workload_facts(workload: Workload) -> WorkloadFacts:
         engines=frozenset(name for name, engine in engines().items() if engine.can_run(workload)),
         why_not={name: lacks for name, engine in engines().items() if (lacks := engine.lacks(workload))},
         largest_examples=datasets.LARGEST_EXAMPLES.get(workload.dataset or ""),
-        metrics=metrics_of(workload.trained_for),
+        metrics=metrics_of(workload.trained_for) | {metric.name for metric in workload.own_metrics},
         evaluates_itself=workload.evaluate is not None,
         has_test=bool(workload.dataset or workload.data or workload.test),
         fixed_examples=workload.dataset is None,

@@ -12,6 +12,7 @@ PacelineError
 │   └── PredictError  the stored runs do not allow the requested prediction
 └── RunError          a run started and failed (exit code 1)
     ├── PeersGone     a task has lost its peers; it can continue only if it is given new ones
+    ├── WorkloadError the user's own model or functions are wrong (exit code 2 if it shows before training begins)
     ├── RunFailed     a run that Python code asked for failed or diverged
     └── ScriptError   a user's script failed or exited with a code other than 0
 """
@@ -114,6 +115,10 @@ class RunError(PacelineError):
 
 class PeersGone(RunError):
     pass
+
+
+class WorkloadError(RunError):
+    """The model or a function of the user's own workload is wrong."""
 
 
 class RunFailed(RunError):

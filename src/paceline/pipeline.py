@@ -335,7 +335,7 @@ def _analyze(writer: RunWriter, header: RunHeader, end: events.End) -> Result:
     # If the disk was full, the stored events may lack the header and the status, so both come from memory.
     stored.header = header
     result = summarize(stored)
-    result.status, result.reason = end.status, end.reason
+    result.status, result.reason, result.refused = end.status, end.reason, end.refused
     if writer.write_error:
         # The disk had no space for the tables. The next command that reads the run makes them and the result.
         result.status, result.reason = "failed", end.reason or writer.write_error

@@ -94,6 +94,20 @@ def test_a_task_that_fails_alone_is_quoted() -> None:
     assert supervisor.handle(events.Tick(), 11.0)[0] == incident
 
 
+def test_a_workload_that_is_wrong_refuses_the_run_before_training_and_fails_it_later() -> None:
+    mistake = events.TaskFailed("w0", "evaluate returned float", permanent=True, in_workload=True)
+    before, during = started(), training()
+    for supervisor in (before, during):
+        supervisor.handle(mistake, 10.0)
+        supervisor.handle(events.TaskExited("w0", 1), 10.0)
+    assert before.handle(events.Tick(), 11.0) == [events.KillTasks(("ps0", "w1"))]
+    before.handle(events.TaskExited("w1", -9), 11.1)
+    end = events.End("failed", "evaluate returned float", refused=True)
+    assert before.handle(events.TaskExited("ps0", -9), 11.1) == [end]
+    line = "w0 on h1 failed: evaluate returned float"
+    assert during.handle(events.Tick(), 11.0)[0] == events.RecordIncident(line, "w0", "h1")
+
+
 def test_out_of_memory_is_named() -> None:
     supervisor = training()
     assert supervisor.handle(events.TaskExited("w0", -9, oom=True), 10.0)[0] == events.RecordIncident(

@@ -1,5 +1,3 @@
-from typing import Literal
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +28,16 @@ def test_each_rule_is_met_when_its_value_is_reached() -> None:
     assert met(["perplexity=12"], perplexity=11.5) == "perplexity=12"
     assert met(["top5=0.9"], top5=0.89) is None
     assert met(["auc=0.9", "top5=0.9"], auc=0.9) == "auc=0.9"
+
+
+def test_a_metric_of_the_workload_is_reached_in_the_direction_that_it_declares() -> None:
+    rules, progress = [StopRule.parse("f1=0.8")], {"update": 0, "seconds": 0.0, "updates_per_epoch": 1}
+    for value, falling, expected in [(0.9, (), True), (0.7, (), False), (0.9, ("f1",), False), (0.7, ("f1",), True)]:
+        rule = first_met_rule(rules, qualities={"f1": value}, falling=falling, **progress)  # type: ignore[arg-type]
+        assert (rule is not None) == expected
+    assert StopRule.parse("log-likelihood=-2.5").value == -2.5
+    assert rules[0].is_target
+    assert not StopRule.parse("plateau=3").is_target
 
 
 def test_a_plateau_is_reached_after_evaluations_without_a_new_lowest_loss() -> None:
@@ -68,7 +76,8 @@ def test_steps_and_epochs_rules_give_the_last_update() -> None:
     ("text", "message"),
     [
         ("steps", "steps=2000"),
-        ("stepz=1", "steps"),
+        ("st epz=1", "steps"),
+        ("f1=inf", "finite"),
         ("steps=many", "not a number"),
         ("steps=-5", "above 0"),
         ("steps=0", "above 0"),
@@ -97,6 +106,6 @@ def test_any_text_gives_a_rule_or_a_spec_error(text: str) -> None:
 
 
 @given(st.sampled_from(["loss", "seconds"]), st.floats(1e-6, 1e6))
-def test_rule_written_as_text_parses_as_equal(kind: Literal["loss", "seconds"], value: float) -> None:
+def test_rule_written_as_text_parses_as_equal(kind: str, value: float) -> None:
     rule = StopRule(kind, float(f"{value:.12g}"))
     assert StopRule.parse(str(rule)) == rule

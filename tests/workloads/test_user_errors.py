@@ -89,7 +89,9 @@ def test_an_error_in_training_ends_the_run_without_a_restart(
 
 def test_an_error_in_the_evaluation_is_not_retried_and_a_long_message_is_cut(tmp_path: Path) -> None:
     result, stored = run(tmp_path, label=7, on_failure="restart", eval_every="10")
-    assert result.reason == "w0 on h1 failed: IndexError: index 7 is out of bounds for axis 1 with size 2"
+    place = "when the workload was tried on one batch"
+    assert result.reason == f"IndexError: index 7 is out of bounds for axis 1 with size 2 ({place})"
+    assert result.refused
     assert not stored.first("restarting")
     result, _ = run(tmp_path, "raise ValueError('x' * 70_000_000)")
     assert result.reason

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 import paceline
-from paceline.errors import SpecError
+from paceline.errors import SpecError, UsageError
 from paceline.store.result import Result
 from paceline.workloads.user_workload import load_user_workload
 
 TAGGER = """
 import numpy as np
-from paceline import Workload
+from paceline import Metric, Workload
 
 CLASSES, TOKENS = 8, 6
 
@@ -51,7 +51,7 @@ EXTRA
 WORKLOAD = Workload(
     name="tagger", torch=torch_model, tensorflow=keras_model, train_examples=640, optimizer="adam", lr=0.05,
     train=lambda share: batches([share.seed, share.index], 40, SIZES),
-    test=lambda: batches(0, 2, [50]), FIELDS
+    **{"test": lambda: batches(0, 2, [50])} | dict(FIELDS)
 )
 """
 
@@ -109,32 +109,26 @@ def test_functions_of_the_user_replace_loss_step_and_evaluation(tmp_path: Path, 
         assert result.final.loss < 0.5
 
 
-@pytest.mark.parametrize(
-    ("extra", "fields", "line"),
-    [
-        (OWN.replace("RESULT", "* np.ones(2)"), "loss=loss", "one number as a tensor"),
-        pytest.param(
-            "def evaluate(predict, batches):\n    return 1 / 0\n",
-            "evaluate=evaluate",
-            "ZeroDivisionError",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            "def evaluate(predict, batches):\n    return 0.5\n",
-            "evaluate=evaluate",
-            "not a dict of numbers",
-            marks=pytest.mark.slow,
-        ),
-    ],
-)
-def test_a_mistake_in_the_functions_shows_before_training_in_one_line(
-    tmp_path: Path, extra: str, fields: str, line: str
-) -> None:
-    extra = extra.replace("* np.ones(2)", "* torch.ones(2)")
-    result = train(tmp_path, write(tmp_path, extra=extra, fields=fields), engine="torch", stop="steps=50")
-    assert result.status == "failed"
-    assert line in (result.reason or "")
-    assert result.updates == 0
+SCORES = """
+def evaluate(predict, batches):
+    right = [np.mean(predict(*inputs)["logits"].argmax(-1)[:, 1:] == target[:, 1:]) for *inputs, target in batches]
+    return {"right": np.mean(right), "wrong": 1 - np.mean(right)}
+"""
+
+
+@pytest.mark.parametrize("rule", ["right=0.9", pytest.param("wrong=0.1", marks=pytest.mark.slow)])
+def test_a_declared_metric_of_the_user_ends_a_run(tmp_path: Path, rule: str) -> None:
+    declared = 'evaluate=evaluate, metrics=(Metric("right", "higher"), Metric("wrong", "lower"))'
+    file = write(tmp_path, extra=SCORES, fields=declared)
+    result = train(tmp_path, file, engine="torch", stop=[rule, "steps=400"], eval_every=10)
+    assert result.status == "ok", result.reason
+    assert result.reached
+    assert result.reached.rule == rule
+    assert 10 <= result.updates < 400
+    assert result.final.metrics["right"] >= 0.9
+    assert result.to_target_s is not None
+    with pytest.raises(UsageError, match=r"unknown stop rule 'rihgt': did you mean right\?.* loss, .*right, .*wrong"):
+        train(tmp_path, file, engine="torch", stop="rihgt=0.9")
 
 
 @pytest.mark.slow
@@ -163,6 +157,11 @@ def test_no_evaluation_at_all(tmp_path: Path) -> None:
     ("fields", "line"),
     [
         ('metrics=("auc",)', "unknown metric 'auc'"),
+        ('metrics=("f1",), evaluate=print', r"write Metric\('f1', 'higher'\)"),
+        ('metrics=(Metric("f1", "up"),), evaluate=print', "must be 'higher' or 'lower'"),
+        ('metrics=(Metric("f1", "lower"),)', "needs a function evaluate"),
+        ('metrics=(Metric("loss", "lower"),), evaluate=print', "one of Paceline's stop rules"),
+        ('metrics=("top5",), test=None', "metrics needs a test set: give test, or remove metrics"),
         ("evaluate=3", "evaluate must be a function"),
         ('optimizer="adm"', "unknown optimizer 'adm'"),
         ("clip=-1", "clip -1: must be above 0"),

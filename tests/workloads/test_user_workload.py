@@ -81,15 +81,20 @@ def test_a_keras_model_trains_alone_and_with_a_parameter_server(tmp_path: Path, 
     assert result.status == "ok", result.reason
 
 
-def test_a_keras_model_with_a_state_is_refused_in_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "strategy",
+    ["single", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ps-sync", "ps-async", "allreduce"))],
+)
+def test_a_keras_model_with_a_state_is_refused_in_one_line(tmp_path: Path, strategy: str) -> None:
     file = tmp_path / "dropout.py"
     layers = "layers.Flatten(), layers.Dropout(0.5), layers.BatchNormalization()"
     file.write_text((EXAMPLES / "keras_lenet.py").read_text().replace("layers.Flatten()", layers))
-    result = train(tmp_path, file, engine="tensorflow", stop="steps=5")
+    result = train(tmp_path, file, engine="tensorflow", strategy=strategy, layout=LAYOUTS[strategy], stop="steps=5")
     assert result.reason == (
-        "w0 on h1 failed: the Keras model has layers with variables that training does not change (BatchNormalization, "
-        "Dropout): remove Dropout, use LayerNormalization instead of BatchNormalization, and do not freeze layers"
+        "the Keras model has layers with variables that training does not change (BatchNormalization, Dropout): remove "
+        "Dropout, use LayerNormalization instead of BatchNormalization, and do not freeze layers"
     )
+    assert result.refused
     assert not result.traceback
 
 
@@ -291,7 +296,7 @@ def test_a_model_that_ends_in_softmax_is_refused(tmp_path: Path, engine: str, st
     file.write_text(PROBABILITIES)
     result = train(tmp_path, file, engine=engine, strategy=strategy, layout=LAYOUTS[strategy], stop="steps=5")
     assert result.reason == (
-        "w0 on h1 failed: the outputs of the model are probabilities, but the loss 'softmax' applies softmax itself "
+        "the outputs of the model are probabilities, but the loss 'softmax' applies softmax itself "
         "and needs logits: remove the softmax at the end of the model"
     )
     assert not result.traceback

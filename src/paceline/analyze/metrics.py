@@ -8,7 +8,7 @@ import msgspec
 from paceline.analyze.repeats import Group, ReadMetric
 from paceline.present import labels
 from paceline.present.numbers import MISSING, decimals, median_and_range
-from paceline.spec.stop import TARGETS
+from paceline.spec.stop import WORK
 from paceline.store.result import Result
 
 _SAME_WORK = 1.02
@@ -144,7 +144,7 @@ def informative_metrics(groups: Sequence[Group]) -> list[Metric]:
     more examples in some groups.
     """
     kinds = {rule.partition("=")[0] for group in groups for rule in group.first.settings.get("stop") or ()}
-    skipped = {TRAIN.key} if kinds & {*TARGETS, "seconds"} or not _did_same_work(groups) else set()
+    skipped = {TRAIN.key} if kinds - set(WORK) or "seconds" in kinds or not _did_same_work(groups) else set()
     skipped |= {UPDATES.key} if len({group.first.examples_per_update for group in groups}) > 1 else set()
     skipped |= {LOSS.key} if "loss" in kinds else {ACCURACY.key} if "accuracy" in kinds else set()
     return [metric for metric in COMPARED if metric.key not in skipped]

@@ -104,11 +104,12 @@ def _identity(run: StoredRun, batch: int) -> dict[str, Any]:
 def _outcome(run: StoredRun, training: Training) -> dict[str, Any]:
     """The fields that say how the run ended and what went wrong in it."""
     header, chief = run.header, training.outcomes.get(CHIEF)
-    status, reason = _status(run)
+    status, reason, refused = _status(run)
     is_users_code = header.spec.is_script or is_user_workload(header.spec.workload)
     return {
         "status": status,
         "reason": reason,
+        "refused": refused,
         "tainted": any(event.get("taints") for event in run.events),
         "final": _final(run, chief),
         "details": chief.details if chief else {},
@@ -191,10 +192,11 @@ def _unrecorded_steps(header: RunHeader, training: Training, recorded: int, made
     return max(0, made - recorded)
 
 
-def _status(run: StoredRun) -> tuple[Any, str | None]:
+def _status(run: StoredRun) -> tuple[Any, str | None, bool]:
+    """Status, reason, and whether the user's workload was refused before training."""
     for ended in run.all(EndedEvent):
-        return ended.status, ended.reason
-    return "aborted", "the controller was killed"
+        return ended.status, ended.reason, ended.refused
+    return "aborted", "the controller was killed", False
 
 
 def _pair_links(run: StoredRun) -> list[PairLink]:

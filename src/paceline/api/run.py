@@ -95,8 +95,8 @@ def run(
         batch: Examples per worker and step. Must be 1 or more. Default: 100.
         seed: Seed of the initial weights and of the data order. Must be from 0 to 2,147,483,647. Default: 1.
         stop: steps=N, loss=X, accuracy=X, epochs=N, seconds=N or plateau=N, which is met after N evaluations without a
-            new lowest test loss; also perplexity=X, top5=X and auc=X. May be given several times; the run ends when the
-            first rule is met. Default: epochs=1.
+            new lowest test loss; also perplexity=X, top5=X, auc=X and metrics that the workload declares. May be given
+            several times; the run ends when the first rule is met. Default: epochs=1.
         fault: Fault to inject: 'kill w1 at step 500', 'freeze h2 for 5s at 10s'; also cut, slow and limit. May be given
             several times.
         eval_every: Updates between evaluations by the chief (worker 0); 0: no evaluation, not even at the end. Must be
@@ -242,8 +242,8 @@ def launch(
         layout: Tasks on hosts: single, cluster, cluster2, or one word per host with p for a parameter server and w for
             a worker: 'pw w w'. Default: single if the strategy has one worker, else cluster.
         stop: steps=N, loss=X, accuracy=X, epochs=N, seconds=N or plateau=N, which is met after N evaluations without a
-            new lowest test loss; also perplexity=X, top5=X and auc=X. May be given several times; the run ends when the
-            first rule is met.
+            new lowest test loss; also perplexity=X, top5=X, auc=X and metrics that the workload declares. May be given
+            several times; the run ends when the first rule is met.
         fault: Fault to inject: 'kill w1 at step 500', 'freeze h2 for 5s at 10s'; also cut, slow and limit. May be given
             several times.
         on_failure: What to do when a task dies: fail, or restart (from the last checkpoint if training cannot continue

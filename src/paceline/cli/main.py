@@ -1,6 +1,6 @@
 """The command line: the list of commands, and the only place that turns errors into messages and exit codes.
 
-Each command is in a file of its own. Exit codes: 0 done, 1 the run failed, 2 refused before anything started, 130
+Each command is in a file of its own. Exit codes: 0 done, 1 the run failed, 2 refused before training began, 130
 interrupted.
 """
 

@@ -120,7 +120,7 @@ def _reproduce(recipe: "Recipe", form: _Form) -> int:
     from msgspec.json import encode
 
     from paceline.cli.console import output
-    from paceline.cli.run import EXIT
+    from paceline.cli.run import exit_code
     from paceline.errors import printable
     from paceline.recipes.reproduction import reproduction
     from paceline.terminal.reproduction import markdown, record, view
@@ -135,7 +135,7 @@ def _reproduce(recipe: "Recipe", form: _Form) -> int:
         print(printable(markdown(outcome)), flush=True)
     else:
         output().print(view(outcome))
-    return max(EXIT[result.status] for result in results)
+    return exit_code(results)
 
 
 def _write_pictures(outcome: "Reproduction", results: "list[Result]", directory: str) -> None:

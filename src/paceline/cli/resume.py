@@ -7,7 +7,7 @@ import typer
 
 from paceline.cli import completion
 from paceline.cli.options import DEFAULT_RUNS, AsJson, Runs
-from paceline.cli.run import EXIT
+from paceline.cli.run import exit_code, refusal_line
 
 
 def resume(
@@ -51,6 +51,8 @@ def resume(
     )
     if json:
         print(encode(result).decode(), flush=True)
-    else:
+    elif not result.refused:
         output().print(details(result))
-    return EXIT[result.status]
+    if result.refused:
+        console.print(refusal_line(result), markup=False, soft_wrap=True)
+    return exit_code([result])

@@ -17,7 +17,19 @@ if TYPE_CHECKING:
     from paceline.store.result import Result
 
 EXIT = {"ok": 0, "failed": 1, "diverged": 1, "aborted": 130}
-"""The exit code for each status of a run."""
+"""The exit code for each status of a run that began."""
+_REFUSED = 2
+"""The exit code for a run whose workload was found to be wrong before training began."""
+
+
+def exit_code(results: "Sequence[Result]") -> int:
+    """The exit code of a command that made these runs."""
+    return max(_REFUSED if result.refused else EXIT[result.status] for result in results)
+
+
+def refusal_line(result: "Result") -> str:
+    """The error line for a run whose workload was found to be wrong before training began."""
+    return f"paceline: {result.title}: {result.reason}"
 
 
 @spec_flags(*FLAGS)
@@ -100,9 +112,10 @@ def watched(runs: str, *, ui: bool) -> Iterator[None]:
 def make_and_show_runs(experiment: "Experiment", **options: Any) -> int:
     """Make the runs and show their results, unless they are printed as JSON; returns the exit code."""
     results = make_runs(experiment, **options)
-    if not options["json"]:
-        show_results(results)
-    return max(EXIT[result.status] for result in results)
+    begun = [result for result in results if not result.refused]
+    if begun and not options["json"]:
+        show_results(begun)
+    return exit_code(results)
 
 
 def make_runs(
@@ -126,6 +139,9 @@ def make_runs(
         sweep.on_result(result, skipped)
         if json:
             print(encode(result).decode(), flush=True)
+        if result.refused:
+            on_message(refusal_line(result))
+            return
         if result.traceback and not skipped:
             on_message(result.traceback.rstrip())
         status = "already done" if skipped else result.status

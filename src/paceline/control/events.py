@@ -57,6 +57,8 @@ class TaskFailed(msgspec.Struct, frozen=True):
     user_line: str
     permanent: bool = False
     """Whether another attempt would fail in the same way, as with an error in the user's code."""
+    in_workload: bool = False
+    """Whether the cause is the user's own workload."""
 
 
 class TaskDisconnected(msgspec.Struct, frozen=True):
@@ -177,6 +179,8 @@ class RecordIncident(msgspec.Struct, frozen=True):
 class End(msgspec.Struct, frozen=True):
     status: Status
     reason: str | None = None
+    refused: bool = False
+    """Whether the run failed before training began, because of the user's own workload."""
 
 
 Instruction = StartTasks | SendPeers | OpenBarrier | AskToHalt | DisconnectTasks | KillTasks | RecordIncident | End

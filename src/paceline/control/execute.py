@@ -72,5 +72,5 @@ def execute(
         finally:
             cluster.close()
             controller.drain()
-    writer.event("ended", status=end.status, reason=end.reason)
+    writer.event("ended", status=end.status, reason=end.reason, refused=end.refused)
     return end

@@ -18,6 +18,8 @@ class Failure(msgspec.Struct, frozen=True):
     line: str
     permanent: bool = False
     """Whether a restart would end in the same failure."""
+    workload_error: str | None = None
+    """The error alone, without the task, if the user's own workload is its cause."""
 
 
 def failure_of_exit(event: TaskExited, error: TaskFailed | None, host: str) -> Failure:
@@ -37,7 +39,7 @@ def failure_of_error(error: TaskFailed, host: str) -> Failure:
     # A permanent error is the task's own. The others may follow from the failure of a peer.
     line = f"{describe(error.task, host)} failed: {error.user_line}"
     rank = 2 if error.permanent else 3
-    return Failure(rank, error.task, host, line, error.permanent)
+    return Failure(rank, error.task, host, line, error.permanent, error.user_line if error.in_workload else None)
 
 
 def describe(task: str, host: str) -> str:

@@ -191,7 +191,7 @@ class RunController:
                 self._writer.event(
                     "failed", task=task, line=error.user_line, traceback=error.traceback, permanent=error.permanent
                 )
-                self._decide(events.TaskFailed(task, error.user_line, error.permanent))
+                self._decide(events.TaskFailed(task, error.user_line, error.permanent, error.in_workload))
             case messages.Disconnected(line):
                 self._decide(events.TaskDisconnected(task, line))
             case messages.Attached() as message:

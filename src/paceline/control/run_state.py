@@ -17,7 +17,7 @@ from paceline.recording.layout import EVAL, STEP, TIMED_NAMES, RecordKind
 from paceline.recording.recorder import clock_ns
 from paceline.recording.rows import of_kind, spent_ns
 from paceline.spec.fault import Fault
-from paceline.spec.stop import EVALUATED, TARGETS, Improvement
+from paceline.spec.stop import PLATEAU, Improvement, StopRule
 from paceline.store.result import Status
 
 _TIMED_KINDS = {name: int(RecordKind[name.upper()]) for name in TIMED_NAMES}
@@ -127,7 +127,7 @@ class RunState:
         self._throughput_due_ns = 0
         self.evaluation: tuple[int, float, float] | None = None
         """(update, loss, accuracy) of the last evaluation."""
-        self.improvement = {str(rule): Improvement() for rule in plan.spec.stop if rule.kind in EVALUATED}
+        self.improvement = {str(rule): Improvement() for rule in plan.spec.stop if rule.needs_evaluations}
         """By stop rule, how its loss or accuracy has improved so far."""
         self.workers = {place.task: WorkerState(place.task, place.host) for place in plan.workers}
         self.servers = {place.task: ServerState(place.task, place.host) for place in plan.servers}
@@ -248,7 +248,7 @@ class RunState:
     @property
     def evaluations_without_improvement(self) -> int:
         """Evaluations since any of the requested losses and accuracies was at its best; 0 without such a target."""
-        targets = [str(rule) for rule in self.plan.spec.stop if rule.kind in TARGETS]
+        targets = [str(rule) for rule in self.plan.spec.stop if rule.is_target]
         return min((self.improvement[rule].evaluations_since for rule in targets), default=0)
 
     def add_records(self, task: str, records: np.ndarray) -> None:
@@ -276,7 +276,7 @@ class RunState:
     def _add_evaluations(self, evaluations: np.ndarray) -> None:
         for rule in self.plan.spec.stop:
             if improvement := self.improvement.get(str(rule)):
-                for value in -evaluations["accuracy"] if rule.kind == "accuracy" else evaluations["loss"]:
+                for value in _values_of(rule, evaluations):
                     improvement.add(float(value))
 
     def add_samples(self, host: str, samples: Iterable[HostSample]) -> None:
@@ -309,6 +309,15 @@ class RunState:
 
 def _bytes_moved(first: object, last: object) -> int:
     return sum(getattr(last, direction) - getattr(first, direction) for direction in ("rx_bytes", "tx_bytes"))
+
+
+def _values_of(rule: StopRule, evaluations: np.ndarray) -> np.ndarray:
+    """Of the quality that the rule names, less is better. Records have only loss and accuracy: of another quality it is
+    the loss that says if the model improves, and nothing if there is none."""
+    if rule.kind == "accuracy":
+        return -evaluations["accuracy"]
+    loss: np.ndarray = evaluations["loss"]
+    return loss if rule.kind in ("loss", PLATEAU) else loss[~np.isnan(loss)]
 
 
 def _seconds(records: np.ndarray) -> dict[str, float]:

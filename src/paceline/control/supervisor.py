@@ -260,6 +260,10 @@ class Supervisor:
         if self._may_restart_all(root):
             self._restarts += 1
             return [report, *self._stop_to_restart(now_s)]
+        if root.workload_error and not self._had_started:
+            # Nothing went wrong in the run: it could not begin.
+            self._end = End("failed", root.workload_error, refused=True)
+            return self._kill(now_s)
         self._end = End("failed", root.line)
         return [report, *self._kill(now_s)]
 

@@ -4,7 +4,6 @@ import math
 
 from paceline import units
 from paceline.control.run_state import RunState
-from paceline.spec.stop import TARGETS
 
 PLATEAU_EVALUATIONS = 50
 """Evaluations without improvement after which a run is said to be at a plateau."""
@@ -35,7 +34,7 @@ def time_limit_exceeded(state: RunState) -> str | None:
 
 
 def _targets(state: RunState) -> str:
-    return " or ".join(str(rule) for rule in state.plan.spec.stop if rule.kind in TARGETS)
+    return " or ".join(str(rule) for rule in state.plan.spec.stop if rule.is_target)
 
 
 def _last_evaluation(state: RunState) -> str:

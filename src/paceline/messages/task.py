@@ -48,6 +48,8 @@ class Failed(Message, frozen=True):
     traceback: str
     permanent: bool = False
     """Whether another attempt would fail in the same way: the error is not a lost peer, connection or memory."""
+    in_workload: bool = False
+    """Whether the cause is the user's own workload."""
 
     def shortened(self) -> "Failed":
         """This message with texts of limited length."""
@@ -55,6 +57,7 @@ class Failed(Message, frozen=True):
             shorten(self.user_line, MAX_LINE_CHARACTERS),
             shorten(self.traceback, MAX_TRACEBACK_CHARACTERS),
             self.permanent,
+            self.in_workload,
         )
 
 

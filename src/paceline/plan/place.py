@@ -3,6 +3,9 @@
 Planning is pure: it reads only the spec and the catalog.
 """
 
+from collections.abc import Collection
+from difflib import get_close_matches
+
 import msgspec
 
 from paceline import units
@@ -19,7 +22,7 @@ from paceline.plan.strategy_options import check_strategy_options
 from paceline.spec.experiment import DEFAULTS
 from paceline.spec.optimizer import Optimizer
 from paceline.spec.run_options import RunSpec
-from paceline.spec.stop import EVALUATED, TARGETS, limiting_rule
+from paceline.spec.stop import TARGETS, WORK, StopRule, limiting_rule
 from paceline.strategies.descriptor import Strategy
 
 DEFAULT_EVAL_EVERY = 100
@@ -187,9 +190,10 @@ def _choose_size(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
     if workload.script:
         _check_script_rules(spec)
         return size, workload
-    evaluated = next((rule.kind for rule in spec.stop if rule.kind in EVALUATED), None)
+    evaluated = next((rule.kind for rule in spec.stop if rule.needs_evaluations), None)
     if not workload.trains and evaluated:
         raise PlanError(f"{title} is not training and has no loss or accuracy: use a stop rule of steps or seconds")
+    _check_targets(spec, workload, title)
     if not workload.has_test and evaluated:
         raise PlanError(f"{title} has no test set for a stop rule of {evaluated}: add a test set, or stop at steps")
     if spec.compress is not None and workload.by_rows:
@@ -199,7 +203,6 @@ def _choose_size(spec: RunSpec, catalog: Catalog) -> tuple[str, WorkloadFacts]:
     _check_training(spec, workload, title)
     if workload.fixed_examples and spec.examples is not None:
         raise PlanError(f"{title} provides its own examples: remove --examples, and limit them in the workload")
-    _check_targets(spec, workload, title)
     if spec.eval_by == "workers" and not catalog.strategies[spec.strategy].workers_evaluate:
         raise PlanError(f"with {spec.strategy} only the driver has the parameters: remove eval_by=workers")
     if catalog.strategies[spec.strategy].linear_models_only and not workload.linear:
@@ -233,7 +236,7 @@ def _check_training(spec: RunSpec, workload: WorkloadFacts, title: str) -> None:
 
 def _eval_every(spec: RunSpec, strategy: Strategy) -> int | None:
     """Updates between evaluations; None: only at the end; 0: never."""
-    evaluated = next((rule for rule in spec.stop if rule.kind in EVALUATED), None)
+    evaluated = next((rule for rule in spec.stop if rule.needs_evaluations), None)
     if spec.eval_every == 0 and evaluated:
         raise PlanError(f"the stop rule '{evaluated}' needs evaluations: remove --eval-every 0")
     if spec.eval_every is not None or not evaluated:
@@ -243,10 +246,25 @@ def _eval_every(spec: RunSpec, strategy: Strategy) -> int | None:
 
 def _check_targets(spec: RunSpec, workload: WorkloadFacts, title: str) -> None:
     """Refuse a stop rule of a metric that the workload does not have."""
+    metrics = {"loss", *workload.metrics}
     for rule in spec.stop:
-        if rule.kind in TARGETS and rule.kind not in (*workload.metrics, "loss") and not workload.evaluates_itself:
+        if not rule.is_target or rule.kind in metrics:
+            continue
+        if rule.kind not in TARGETS:
+            _refuse_rule(rule, metrics, title)
+        if not workload.evaluates_itself:
             able = " or ".join(["loss", *sorted(workload.metrics)])
             raise PlanError(f"{title} has no {rule.kind}: use a stop rule of {able} instead")
+
+
+def _refuse_rule(rule: StopRule, metrics: Collection[str], title: str) -> None:
+    """Refuse a rule that is neither one of Paceline nor a metric that the workload declares."""
+    near = get_close_matches(rule.kind, (*WORK, *sorted(metrics)), n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise PlanError(
+        f"unknown stop rule '{rule.kind}': {hint}{title} has {', '.join((*WORK, *sorted(metrics)))}; a workload "
+        "declares other metrics with Metric(name, better)"
+    )
 
 
 def _check_script_rules(spec: RunSpec) -> None:
@@ -261,7 +279,7 @@ def _check_script_rules(spec: RunSpec) -> None:
 def _time_limit_s(spec: RunSpec) -> float | None:
     if spec.time_limit is not None:
         return units.time_limit(spec.time_limit)
-    return DEFAULT_TIME_LIMIT_S if spec.stop and all(rule.kind in TARGETS for rule in spec.stop) else None
+    return DEFAULT_TIME_LIMIT_S if spec.stop and all(rule.is_target for rule in spec.stop) else None
 
 
 def _transport(spec: RunSpec, workload: WorkloadFacts, catalog: Catalog, kind: HostKindFacts) -> str | None:

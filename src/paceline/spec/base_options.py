@@ -79,8 +79,8 @@ class BaseOptions(msgspec.Struct, frozen=True, kw_only=True):
             accepts=str | StopRule | Sequence[str | StopRule] | Mapping[str, float],
             parse=read_rules,
             help="steps=N, loss=X, accuracy=X, epochs=N, seconds=N or plateau=N, which is met after N evaluations "
-            "without a new lowest test loss; also perplexity=X, top5=X and auc=X. May be given several times; the run "
-            "ends when the first rule is met.",
+            "without a new lowest test loss; also perplexity=X, top5=X, auc=X and metrics that the "
+            "workload declares. May be given several times; the run ends when the first rule is met.",
         ),
     ] = (StopRule("epochs", 1),)
     fault: Annotated[

@@ -1,23 +1,25 @@
 """Stop rules: parse `steps=2000`, and decide which rule of a run is met."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, get_args
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from paceline.errors import SpecError, unknown
 
-StopKind = Literal["steps", "loss", "accuracy", "epochs", "seconds", "plateau", "top5", "auc", "perplexity"]
-_KINDS = get_args(StopKind)
-FALLING: tuple[StopKind, ...] = ("loss", "perplexity")
+PLATEAU = "plateau"
+WORK = ("steps", "epochs", "seconds", PLATEAU)
+"""The kinds that limit the work, and need no quality to be reached."""
+FALLING = ("loss", "perplexity")
 """The qualities of which less is better."""
-SHARES: tuple[StopKind, ...] = ("accuracy", "top5", "auc")
+SHARES = ("accuracy", "top5", "auc")
 """The qualities from 0 to 1 of which more is better."""
-TARGETS: tuple[StopKind, ...] = (*FALLING, *SHARES)
-"""The kinds that name a quality to reach. A run whose model never gets that good does not end by them."""
-EVALUATED: tuple[StopKind, ...] = (*TARGETS, "plateau")
-"""The kinds that need evaluations."""
+TARGETS = (*FALLING, *SHARES)
+"""The qualities that Paceline knows. Workloads may declare metrics of their own."""
+METRIC_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.@-]{0,47}")
+"""The name of a metric."""
 _COUNTED = ("steps", "epochs", "plateau")
 """The kinds whose value is a whole number."""
 _MAX_COUNT = 2**32 - 1
@@ -27,8 +29,18 @@ _MAX_COUNT = 2**32 - 1
 class StopRule(msgspec.Struct, frozen=True):
     """One `kind=value` rule. A run ends when the first of its rules is met."""
 
-    kind: StopKind
+    kind: str
+    """One of WORK and TARGETS, or a metric that the workload declares; planning refuses others."""
     value: float
+
+    @property
+    def is_target(self) -> bool:
+        """Whether it names a quality to reach. A run whose model never gets that good does not end by it."""
+        return self.kind not in WORK
+
+    @property
+    def needs_evaluations(self) -> bool:
+        return self.is_target or self.kind == PLATEAU
 
     @classmethod
     def parse(cls, text: str) -> "StopRule":
@@ -36,17 +48,17 @@ class StopRule(msgspec.Struct, frozen=True):
         kind = kind.strip()
         if not equals:
             raise SpecError(f"stop rule '{text}' is not of the form kind=value: write e.g. steps=2000 or loss=0.35")
-        if kind not in _KINDS:
-            raise SpecError(unknown("stop rule", kind, _KINDS))
+        if not METRIC_NAME.fullmatch(kind):
+            raise SpecError(unknown("stop rule", kind, (*WORK, *TARGETS)))
         try:
             value = float(number)
         except ValueError:
             raise SpecError(f"stop rule '{text}': '{number}' is not a number, write e.g. {kind}=1") from None
-        return cls(kind, value).checked()  # type: ignore[arg-type]
+        return cls(kind, value).checked()
 
     def checked(self) -> "StopRule":
         """This rule, if its value is allowed for its kind; else a SpecError."""
-        if not 0 < self.value < float("inf"):
+        if not math.isfinite(self.value) or (self.value <= 0 and self.kind in (*WORK, *TARGETS)):
             raise SpecError(f"stop rule '{self}': the value must be above 0 and finite")
         if self.kind in _COUNTED and self.value != int(self.value):
             raise SpecError(f"stop rule '{self}': {self.kind} must be a whole number")
@@ -97,8 +109,9 @@ def first_met_rule(
     updates_per_epoch: int,
     qualities: Mapping[str, float] | None = None,
     since_best_loss: int | None = None,
+    falling: Collection[str] = FALLING,
 ) -> StopRule | None:
-    """The first rule that is met, or None.
+    """The first rule that is met, or None. `falling` are the qualities of which less is better.
 
     `qualities`, such as the loss and the accuracy by name, and `since_best_loss`, the number of evaluations since the
     lowest loss, are given only after an evaluation.
@@ -114,22 +127,22 @@ def first_met_rule(
             case "plateau":
                 met = since_best_loss is not None and since_best_loss >= rule.value
             case _:
-                met = _is_reached(rule, (qualities or {}).get(rule.kind))
+                met = _is_reached(rule, (qualities or {}).get(rule.kind), falling)
         if met:
             return rule
     return None
 
 
-def _is_reached(rule: StopRule, quality: float | None) -> bool:
+def _is_reached(rule: StopRule, quality: float | None, falling: Collection[str]) -> bool:
     if quality is None:
         return False
-    return quality <= rule.value if rule.kind in FALLING else quality >= rule.value
+    return quality <= rule.value if rule.kind in falling else quality >= rule.value
 
 
 def target_of(rule: str) -> str | None:
     """The quality that a rule such as `loss=0.35` names; None if it is a rule of another kind."""
     kind = rule.partition("=")[0]
-    return kind if kind in TARGETS else None
+    return kind if kind not in WORK else None
 
 
 def limiting_rule(rules: Sequence[StopRule], updates_per_epoch: int) -> tuple[int, StopRule] | None:

@@ -143,6 +143,8 @@ class EndedEvent(StoredEvent, frozen=True, kw_only=True):
     name: ClassVar[str] = "ended"
     status: str
     reason: str | None
+    refused: bool = False
+    """Whether the user's own workload was found to be wrong before training began."""
 
 
 class TablesEvent(StoredEvent, frozen=True, kw_only=True):

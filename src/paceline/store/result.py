@@ -261,6 +261,9 @@ class Result(msgspec.Struct, kw_only=True):
     """The same for each host's machine; hosts that share a machine have the same number."""
     traceback: str | None = None
     """Traceback of a user's workload that failed, from the first frame in the user's code; None otherwise."""
+    refused: bool = False
+    """Whether the run failed before training began, because the user's own workload cannot be trained: the model or a
+    function of it failed when it was tried on one batch."""
     traced_steps: int = 0
     """Traced steps; their phases are used to divide the time of fused steps into phases."""
     unrecorded_steps: int = 0

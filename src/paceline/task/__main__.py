@@ -10,7 +10,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paceline.errors import PacelineError, RunError, ScriptError, UserCodeError, message_of, shorten
+from paceline.errors import (
+    PacelineError,
+    RunError,
+    ScriptError,
+    UsageError,
+    UserCodeError,
+    WorkloadError,
+    message_of,
+    shorten,
+)
 from paceline.files.reference import cache_directory
 from paceline.files.store import FileStore
 from paceline.forkserver.lifeline import die_with_parent
@@ -45,7 +54,12 @@ def main() -> None:
         shown = (error.traceback or str(error)) if isinstance(error, ScriptError) else shorten(traceback.format_exc())
         logging.getLogger("paceline").error("%s", shown)
         permanent = is_permanent((error.__cause__ if is_script else None) or error, channel.order.may_pass)
-        channel.failed(summarize_error(error), _traceback(error, channel.order, files), permanent=permanent)
+        in_workload = permanent and not is_script and _is_in_workload(error, channel.order)
+        line = summarize_error(error)
+        if in_workload and not channel.has_started and not isinstance(error, PacelineError):
+            line = f"{line} ({_place(error, channel.order, files)})"
+        traceback_text = _traceback(error, channel.order, files)
+        channel.failed(line, traceback_text, permanent=permanent, in_workload=in_workload)
         code = 1
     sys.stderr.flush()
     # Not sys.exit: threads of the framework may hang while they clean up, and everything that matters is sent already.
@@ -116,6 +130,24 @@ def _fail_disconnected(channel: "Channel[Job]", address: str, silent_s: float) -
     logging.getLogger("paceline").error("%s", line)
     channel.failed(line, "")
     os._exit(1)
+
+
+def _is_in_workload(error: BaseException, job: Job) -> bool:
+    """Whether the user's own workload is the cause of an error that would come again: all errors but those that
+    Paceline raises about something else."""
+    from paceline.workloads.user_workload import is_user_workload
+
+    is_other = isinstance(error, PacelineError) and not isinstance(error, UsageError | WorkloadError)
+    return is_user_workload(job.workload) and not is_other
+
+
+def _place(error: BaseException, job: Job, files: FileStore) -> str:
+    """Where an exception was raised before training began: the line of the user's code, if it passes through it."""
+    from paceline.train.job_data import workload_name
+    from paceline.workloads.user_workload import place_in, user_code
+
+    place = place_in(error, user_code(workload_name(job, files)))
+    return place or "when the workload was tried on one batch"
 
 
 def _traceback(error: BaseException, job: Job, files: FileStore) -> str:

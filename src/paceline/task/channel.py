@@ -60,6 +60,8 @@ class Channel(Generic[Order]):
         self._peers: dict[str, dict[str, str]] = {}
         self._has_peers, self._may_start, self._may_exit = threading.Event(), threading.Event(), threading.Event()
         self._bound_sent = False
+        self.has_started = False
+        """Whether this process has begun to train."""
         self._order_type = order_type
         self._reassigned = threading.Event()
         threading.Thread(target=self._receive_messages, name="channel", daemon=True).start()
@@ -100,6 +102,7 @@ class Channel(Generic[Order]):
         gc.freeze()
         self._send(Ready())
         self._wait(self._may_start)
+        self.has_started = True
 
     def report_ready(self) -> None:
         self._send(Ready())
@@ -125,9 +128,9 @@ class Channel(Generic[Order]):
         self._send(Finished(msgspec.Raw(msgspec.msgpack.encode(outcome))))
         self._may_exit.wait(_MAY_EXIT_TIMEOUT_S)
 
-    def failed(self, user_line: str, traceback: str, *, permanent: bool = False) -> None:
+    def failed(self, user_line: str, traceback: str, *, permanent: bool = False, in_workload: bool = False) -> None:
         """Send the error that ends this task (see messages.Failed); returns like `finished`."""
-        self._send(Failed(user_line, traceback, permanent).shortened())
+        self._send(Failed(user_line, traceback, permanent, in_workload).shortened())
         self._may_exit.wait(_MAY_EXIT_TIMEOUT_S)
 
     def _wait(self, event: threading.Event) -> None:

@@ -19,7 +19,6 @@ from paceline.present.bottleneck import bottleneck_location
 from paceline.present.colours import FAULT_COLOUR, INCIDENT_COLOUR, PHASE_COLOURS
 from paceline.present.numbers import MISSING, accuracy, count, duration, loss, number, percent, rate
 from paceline.spec.script import arguments
-from paceline.spec.stop import TARGETS
 from paceline.terminal.sections import Section, aligned, fit, fitted
 from paceline.terminal.sparkline import sparklines
 from paceline.units import duration_text
@@ -119,7 +118,7 @@ def time_texts(state: RunState) -> list[str]:
     left_s, spent = time_left_s(state), f"{state.elapsed_s:.1f} s"
     if left_s is None or state.stage != "training":
         return [spent]
-    open_end = any(rule.kind in TARGETS for rule in state.plan.spec.stop)
+    open_end = any(rule.is_target for rule in state.plan.spec.stop)
     return [spent, f"{'at most' if open_end else 'about'} {duration(left_s)} left"]
 
 

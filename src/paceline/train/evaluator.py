@@ -1,15 +1,17 @@
 """Evaluation of the model by a worker during training."""
 
 import math
+from collections.abc import Collection
 
 from paceline.data.batches import Batch
-from paceline.errors import RunError
+from paceline.errors import WorkloadError
 from paceline.recording.layout import RecordKind
 from paceline.recording.recorder import clock_ns
-from paceline.spec.stop import TARGETS
 from paceline.train.context import Outcome, TaskContext
 from paceline.train.evaluation import Evaluation
 from paceline.train.strategy import HoldsModel, Step, evaluate
+from paceline.workloads.model import Loss, LossFunction
+from paceline.workloads.user_workload import is_user_workload
 
 
 class Evaluator:
@@ -20,21 +22,31 @@ class Evaluator:
         job, workload = context.job, context.workload
         self._test_batches = [] if job.eval_every == 0 else _limit_examples(context.data.test(), job.eval_examples)
         self._every = job.eval_every
-        self._metrics = {*workload.metrics, *(rule.kind for rule in job.stop if rule.kind in TARGETS)}
+        self._metrics = {*workload.metric_names, *(rule.kind for rule in job.stop if rule.is_target)}
         self._next = 0
         self._last: tuple[int, Evaluation] | None = None
 
     def try_once(self) -> None:
-        """Evaluate on the first batch of the test set, without recording it; RunError if a metric is missing."""
+        """Evaluate a workload of the user's on the first batch of the test set, without recording it.
+
+        WorkloadError if the test set lacks what a metric needs, or the user's function does not return a metric.
+        """
+        workload, job = self._context.workload, self._context.job
+        # The parameters of a sparse model are on servers that do not answer before training begins.
+        if not is_user_workload(job.workload) or self._context.model.by_rows:
+            return
+        check_test_set(self._test_batches, workload.trained_for, self._metrics, needed=job.eval_every != 0)
         if not self._test_batches:
             return
         found = self._evaluate_on(self._test_batches[:1]).qualities
-        for rule in self._context.job.stop:
-            # A batch may lack what a metric needs, such as examples of both classes; code of the user's own does not.
-            if rule.kind in TARGETS and rule.kind not in found and self._context.workload.evaluate:
-                names = ", ".join(found) or "none"
-                raise RunError(
-                    f"evaluate returns no {rule.kind}, which the stop rule '{rule}' needs; it returns {names}"
+        if not workload.evaluate:
+            return
+        needed = {metric.name: "metrics declares" for metric in workload.own_metrics}
+        needed |= {rule.kind: f"the stop rule '{rule}' needs" for rule in job.stop if rule.is_target}
+        for name, why in needed.items():
+            if name not in found:
+                raise WorkloadError(
+                    f"evaluate returns no {name}, which {why}; it returns {', '.join(found) or 'nothing'}"
                 )
 
     def begin(self, updates: int) -> None:
@@ -73,6 +85,24 @@ class Evaluator:
     def _evaluate_on(self, batches: list[Batch]) -> Evaluation:
         context = self._context
         return evaluate(self._strategy, context.model, batches, self._metrics, context.workload.evaluate)
+
+
+def check_test_set(batches: list[Batch], loss: Loss | LossFunction, metrics: Collection[str], *, needed: bool) -> None:
+    """WorkloadError if the requested metrics of a model with this loss cannot be computed of any of these batches."""
+    if not metrics or not needed:
+        return
+    if not batches:
+        names = " and ".join(sorted(metrics))
+        raise WorkloadError(f"the test set has no batch to compute {names} of: let test return at least one")
+    targets = [batch.target for batch in batches]
+    if loss == "softmax" and all(target.size and target.max() < 0 for target in targets):
+        raise WorkloadError("all labels of the test set are below 0, so that none counts: label some examples")
+    if (
+        loss == "logistic"
+        and "auc" in metrics
+        and len({bool(label > 0) for target in targets for label in target.flat}) < 2
+    ):
+        raise WorkloadError("the test set has labels of only one class, but auc needs both: add the other")
 
 
 def _limit_examples(batches: list[Batch], examples: int | None) -> list[Batch]:

@@ -35,8 +35,9 @@ def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
     job = context.job
     chief = Chief(context, strategy) if job.is_chief else None
     evaluator = Evaluator(context, strategy) if job.evaluates and not chief else None
-    if chief and isinstance(context.model, UserModel):
-        context.model.check_outputs()
+    if chief:
+        if isinstance(context.model, UserModel):
+            context.model.check_outputs()
         chief.try_evaluation()
     batches = BatchSource(job, context.model, context.data)
     batches.at(job.first_step)  # Draws the first permutation before the clock starts.
@@ -177,9 +178,8 @@ class Chief:
             seconds=seconds,
             updates_per_epoch=job.updates_per_epoch,
             qualities=evaluation.qualities if evaluation else None,
-            since_best_loss=self._improvement.add(evaluation.loss)
-            if evaluation and evaluation.loss is not None
-            else None,
+            since_best_loss=self._since_best_loss(evaluation),
+            falling=self._context.workload.falling_metrics,
         )
         if rule:
             self._set_reached(rule, outcome, now, step.update)

@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from paceline.data.batches import Batch
-from paceline.errors import RunError
+from paceline.errors import WorkloadError
 from paceline.train.checkpoint import TrainingState
 from paceline.train.evaluation import Evaluation, EvaluationSums
 from paceline.workloads.model import AnyModel
@@ -166,7 +166,7 @@ def _evaluate_by(user_code: UserEvaluation, predict: Predictor, batches: list[Ba
     try:
         return Evaluation.of(found)
     except (AttributeError, TypeError, ValueError):
-        raise RunError(
+        raise WorkloadError(
             f"evaluate returned {type(found).__name__}, which is not a dict of numbers: return e.g. "
             "{'loss': 0.5, 'accuracy': 0.9}"
         ) from None

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from paceline.data.batches import Array, Batch
-from paceline.errors import RunError
+from paceline.errors import WorkloadError
 from paceline.train.context import TaskContext
-from paceline.workloads.model import Feed, Loss, LossFunction, blank
+from paceline.workloads.model import Feed, Loss, LossFunction
 from paceline.workloads.parameters import ParameterShape, Vector
 
 _MAX_FLOAT_ERROR = 1e-5
@@ -46,16 +46,16 @@ class UserModel:
         raise NotImplementedError
 
     def checked_loss(self, loss: Any) -> Any:
-        """What the user's `loss` or `train_step` returned; RunError unless it is one number."""
+        """What the user's `loss` or `train_step` returned; WorkloadError unless it is one number."""
         shape = getattr(loss, "shape", None)
         if shape is None or len(shape):
             what = "train_step" if self.train_step else "loss"
             found = f"a tensor of shape {list(shape)}" if shape is not None else f"a {type(loss).__name__}"
-            raise RunError(f"`{what}` returned {found}: it must return one number as a tensor, such as the mean")
+            raise WorkloadError(f"`{what}` returned {found}: it must return one number as a tensor, such as the mean")
         return loss
 
     def check_outputs(self) -> None:
-        """RunError if the outputs are probabilities although the loss expects logits, to make probabilities of them."""
+        """WorkloadError if the outputs are probabilities although the loss expects logits."""
         function = None
         if self.train_step or not isinstance(self.loss, str):
             return
@@ -64,7 +64,7 @@ class UserModel:
         elif self.loss == "logistic" and self._outputs_stay_between_0_and_1():
             function = "sigmoid"
         if function:
-            raise RunError(
+            raise WorkloadError(
                 f"the outputs of the model are probabilities, but the loss '{self.loss}' applies {function} itself and "
                 f"needs logits: remove the {function} at the end of the model"
             )
@@ -102,7 +102,7 @@ class UserModel:
 
     @cached_property
     def example(self) -> Batch:
-        """The first batch of the task, for its shapes and for `check_outputs`."""
+        """The first batch of the task, for its shapes and to try the model and the user's functions."""
         return self._context.data.stream(self._context.job.share).at(0)
 
     @cached_property
@@ -112,7 +112,8 @@ class UserModel:
         return tuple(names(self._context.job.share)) if names else ()
 
     def blank(self, batch: int) -> Batch:
-        return blank(self, batch)
+        """The first batch of the task: the user's functions may be wrong for other values, such as zeros."""
+        return self.example
 
 
 def _sum_to_one(outputs: Array) -> bool:

@@ -10,7 +10,7 @@ from paceline.page.blocks import Mark
 from paceline.present.bottleneck import bottleneck_location, bottleneck_summary
 from paceline.recording.recorder import clock_ns
 from paceline.report.why import why_block
-from paceline.spec.stop import TARGETS, StopRule
+from paceline.spec.stop import StopRule
 from paceline.store.events import Event
 from paceline.store.verdict import Verdict
 from paceline.ui.live_run import LiveRun
@@ -54,7 +54,7 @@ def live_view(run: LiveRun, bottleneck: Bottleneck, first: int) -> dict[str, Any
         "examples_per_s": _short(sum(rates.values()) * _batch(run)),
         "progress": {str(rule): round(_progress(rule, run, elapsed_s), 4) for rule in rules},
         "left_s": _left_s(run, elapsed_s),
-        "left_at_most": any(rule.kind in TARGETS for rule in rules),
+        "left_at_most": any(rule.is_target for rule in rules),
         "waiting": _waiting(run),
         "workers": [_worker(run, worker, rates[task]) for task, worker in run.workers.items()],
         "hosts": [{"host": name, **host.now(), "note": _host_note(run, name)} for name, host in run.hosts.items()],

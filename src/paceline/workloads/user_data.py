@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from paceline.data.batches import Array, Batch, Examples, Share
-from paceline.errors import RunError
+from paceline.errors import WorkloadError
 from paceline.workloads.workload import BatchOfArrays, Workload
 
 TARGET_NAMES = ("labels", "label", "targets", "target", "y")
@@ -65,7 +65,7 @@ class UserStream:
             self._first, self._batches = 0, self._new_epoch()
         while (arrays := self._batches.at(step - self._first)) is None:
             if not self._batches.length:
-                raise RunError("train returned no batches: it must return an iterable of tuples of NumPy arrays")
+                raise WorkloadError("train returned no batches: it must return an iterable of tuples of NumPy arrays")
             self._first += self._batches.length
             self._batches = self._new_epoch()
         return arrays
@@ -77,7 +77,7 @@ class UserStream:
     def _check(self, arrays: BatchOfArrays) -> Batch:
         batch = _batch(arrays)
         if not len(batch.target):
-            raise RunError("train returned a batch of 0 examples: it must have at least one")
+            raise WorkloadError("train returned a batch of 0 examples: it must have at least one")
         return batch
 
 
@@ -128,11 +128,13 @@ def _batch(arrays: BatchOfArrays | Mapping[str, Array]) -> Batch:
     if isinstance(arrays, Mapping):
         arrays = _with_target_last(arrays)
     if not isinstance(arrays, tuple) or len(arrays) < 2:
-        raise RunError("a batch must be a tuple of at least two NumPy arrays: the inputs, and the target last")
+        raise WorkloadError("a batch must be a tuple of at least two NumPy arrays: the inputs, and the target last")
     *inputs, target = (_array(array) for array in arrays)
     if len({len(array) for array in (*inputs, target)}) != 1:
         lengths = [len(array) for array in (*inputs, target)]
-        raise RunError(f"the arrays of a batch have different lengths, {lengths}: the first axis must be the examples")
+        raise WorkloadError(
+            f"the arrays of a batch have different lengths, {lengths}: the first axis must be the examples"
+        )
     return Batch(tuple(inputs), target)
 
 
@@ -141,7 +143,7 @@ def _with_target_last(arrays: Mapping[str, Array]) -> BatchOfArrays:
     targets = [name for name in TARGET_NAMES if name in arrays]
     if len(targets) != 1:
         names = ", ".join(map(str, arrays))
-        raise RunError(
+        raise WorkloadError(
             f"a batch with the keys {names} has {len(targets)} targets: it must have exactly one of "
             f"{', '.join(TARGET_NAMES)}"
         )
@@ -150,7 +152,7 @@ def _with_target_last(arrays: Mapping[str, Array]) -> BatchOfArrays:
 
 def _array(array: Array) -> Array:
     if not isinstance(array, np.ndarray) or array.ndim == 0:
-        raise RunError(
+        raise WorkloadError(
             f"a batch contains a {type(array).__name__}: it must contain only NumPy arrays with at least one axis"
         )
     # The types that frameworks compute with. Frameworks also need writable and contiguous arrays.

@@ -18,11 +18,12 @@ from paceline import user_files
 from paceline.data.registry import DATASETS
 from paceline.errors import SpecError, UserCodeError, message_of, shorten, unknown
 from paceline.spec.optimizer import TrainingText, resolve
+from paceline.spec.stop import METRIC_NAME, TARGETS, WORK
 from paceline.spec.values import NAME as NAME_PATTERN
 from paceline.workloads.layers import Sigmoid
 from paceline.workloads.model import Loss, metrics_of
 from paceline.workloads.shipped_code import loaded_sources
-from paceline.workloads.workload import Workload
+from paceline.workloads.workload import Metric, Workload
 
 _MAX_CODE_FILES = 500
 _MAX_CODE_BYTES = 16 * 2**20
@@ -127,6 +128,12 @@ def passes_through(error: BaseException, files: Collection[str]) -> bool:
     return any(frame.f_code.co_filename in files for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
+def place_in(error: BaseException, files: Collection[str]) -> str | None:
+    """Where the error was raised: the last line of the user's files in its traceback; None if there is none."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
+    return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}, in {frames[-1].name}" if frames else None
+
+
 def _load_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise SpecError(f"there is no file {path}: give the path of your workload, or a name from `paceline workloads`")
@@ -181,11 +188,7 @@ def check_workload(workload: Workload, name: str) -> None:
         raise SpecError(f"{name}: {unknown('dataset', workload.dataset, DATASETS)}")
     if isinstance(workload.loss, str) and workload.loss not in get_args(Loss):
         raise SpecError(f"{name}: {unknown('loss', workload.loss, get_args(Loss))}")
-    for metric in workload.metrics:
-        if metric not in (known := metrics_of(workload.trained_for)):
-            raise SpecError(
-                f"{name}: {unknown('metric', metric, known)}" if known else f"{name}: its loss has no metrics"
-            )
+    _check_metrics(workload, name)
     for field in ("train_step", "evaluate"):
         if getattr(workload, field) is not None and not callable(getattr(workload, field)):
             raise SpecError(f"{name}: {field} must be a function")
@@ -214,6 +217,35 @@ def check_workload(workload: Workload, name: str) -> None:
             _ = workload.model.size
         except ValueError as error:
             raise SpecError(f"{name}: {error}") from None
+
+
+def _check_metrics(workload: Workload, name: str) -> None:
+    """Refuse metrics that cannot be computed, and declarations that stop rules could not use."""
+    known = metrics_of(workload.trained_for)
+    for metric in workload.metrics:
+        if isinstance(metric, Metric):
+            _check_own_metric(metric, workload, name)
+        elif metric not in known:
+            own = f"; of a metric that evaluate returns, write Metric('{metric}', 'higher') or 'lower'"
+            refusal = unknown("metric", str(metric), known) if known else f"its loss has no metric '{metric}'"
+            raise SpecError(f"{name}: {refusal}{own if workload.evaluate else ''}")
+    if not (workload.test or workload.dataset or workload.data):
+        for field in ("metrics", "evaluate"):
+            if getattr(workload, field):
+                raise SpecError(f"{name}: {field} needs a test set: give test, or remove {field}")
+
+
+def _check_own_metric(metric: Metric, workload: Workload, name: str) -> None:
+    if not isinstance(metric.name, str) or not METRIC_NAME.fullmatch(metric.name):
+        raise SpecError(
+            f"{name}: metric {metric.name!r}: a name must be a letter, then up to 47 letters, digits and _.@-"
+        )
+    if metric.name in (*WORK, *TARGETS):
+        raise SpecError(f"{name}: metric '{metric.name}' is one of Paceline's stop rules: choose another name")
+    if metric.better not in ("higher", "lower"):
+        raise SpecError(f"{name}: metric '{metric.name}' has better={metric.better!r}: must be 'higher' or 'lower'")
+    if not workload.evaluate:
+        raise SpecError(f"{name}: metric '{metric.name}' needs a function evaluate that returns it")
 
 
 def _check_training(workload: Workload, name: str) -> None:

@@ -1,12 +1,13 @@
 """The type of a workload: model, data, loss and optimizer under one name."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from paceline.data.batches import Examples, Share
 from paceline.spec.optimizer import TrainingText
+from paceline.spec.stop import FALLING
 from paceline.strategies.descriptor import Fact
 from paceline.workloads.block_matmul import BlockMatmul
 from paceline.workloads.model import Loss, LossFunction, Model
@@ -14,6 +15,14 @@ from paceline.workloads.model import Loss, LossFunction, Model
 BatchOfArrays = tuple[Any, ...] | Mapping[str, Any]
 """NumPy arrays whose first axis is the examples: a tuple of the inputs and, last, the target; or a dict in which the
 target is called `labels` or `target`, and the model gets the others by their names."""
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """A metric that the `evaluate` of a workload returns under this name, so that stop rules can use it."""
+
+    name: str
+    better: Literal["higher", "lower"]
+    """Whether a model with a higher or with a lower value is better."""
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,8 +50,9 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     evaluate: Callable[[Callable[..., Any], list[tuple[Any, ...]]], Mapping[str, float]] | None = None
     """(predict, batches of the test set) -> metrics by name, such as loss and accuracy; `predict(*inputs)` returns the
     outputs of the model as NumPy arrays. Without it, the loss and the metrics that belong to it are computed."""
-    metrics: tuple[str, ...] = ()
-    """Further metrics of an evaluation: top5 or perplexity, for the loss softmax."""
+    metrics: tuple[str | Metric, ...] = ()
+    """Further metrics of an evaluation: top5 or perplexity, for the loss softmax; or a Metric that `evaluate` returns,
+    for stop rules."""
     blocks: BlockMatmul | None = None
     """The computation of a workload that does not train."""
     dataset: str | None = None
@@ -82,6 +92,21 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     def trained_for(self) -> Loss | LossFunction:
         """The loss that is minimised, wherever it is given."""
         return self.model.loss if self.model else self.loss
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        """The names of `metrics`."""
+        return tuple(metric if isinstance(metric, str) else metric.name for metric in self.metrics)
+
+    @property
+    def own_metrics(self) -> tuple[Metric, ...]:
+        """Those of `metrics` that `evaluate` returns."""
+        return tuple(metric for metric in self.metrics if not isinstance(metric, str))
+
+    @property
+    def falling_metrics(self) -> frozenset[str]:
+        """The qualities of which less is better."""
+        return frozenset({*FALLING, *(metric.name for metric in self.own_metrics if metric.better == "lower")})
 
     @property
     def training(self) -> TrainingText:

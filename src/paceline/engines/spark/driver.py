@@ -80,6 +80,7 @@ def _train(context: TaskContext, channel: DriverChannel, spark: Any, events: Eve
     reporter = StepReporter(context, channel, events)
     reporter.read_warm_up(spark)
     chief = Chief(_as_chief(context, channel), program)
+    chief.try_evaluation()
     warm_ns = clock_ns()
     context.rendezvous.start_together()
     outcome = Outcome(started_ns=clock_ns(), steps=program.first_step, updates=program.first_step)

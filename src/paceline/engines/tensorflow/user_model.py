@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from paceline.data.batches import Array
-from paceline.errors import RunError
+from paceline.errors import WorkloadError
 from paceline.train.context import TaskContext
 from paceline.train.user_model import UserModel
 from paceline.workloads.functions import TensorFunction
@@ -89,7 +89,7 @@ class FunctionModel(UserModel):
             return call, initial
         if isinstance(model, tf.keras.Model):
             return self._build_keras(model)
-        raise RunError(
+        raise WorkloadError(
             f"`tensorflow` returned a {type(model).__name__}: it must return a Keras model or a TensorFunction"
         )
 
@@ -102,7 +102,7 @@ class FunctionModel(UserModel):
             model(*self._arguments([tf.zeros(array.shape, array.dtype) for array in self.example.inputs]))
         if model.non_trainable_variables:
             kinds = sorted({type(layer).__name__ for layer in model.layers if layer.non_trainable_variables})
-            raise RunError(
+            raise WorkloadError(
                 f"the Keras model has layers with variables that training does not change ({', '.join(kinds)}): remove "
                 "Dropout, use LayerNormalization instead of BatchNormalization, and do not freeze layers"
             )

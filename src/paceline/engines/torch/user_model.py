@@ -9,7 +9,7 @@ import torch
 
 from paceline.data.batches import Array
 from paceline.engines.torch.layers import Layers, mean_loss
-from paceline.errors import RunError
+from paceline.errors import WorkloadError
 from paceline.train.context import TaskContext
 from paceline.train.user_model import UserModel
 from paceline.workloads.model import AnyModel, Model
@@ -50,7 +50,7 @@ class ModuleModel(UserModel):
         named = [(name, value) for name, value in module.named_parameters() if value.requires_grad]
         shapes = tuple(ParameterShape(name, tuple(value.shape)) for name, value in named)
         if not shapes:
-            raise RunError(
+            raise WorkloadError(
                 "the module that `torch` returns cannot be trained: it needs at least one parameter with requires_grad"
             )
         return shapes
@@ -98,7 +98,7 @@ class ModuleModel(UserModel):
         torch.manual_seed(seed)
         module = self._make_module()
         if not isinstance(module, torch.nn.Module):
-            raise RunError(f"`torch` returned a {type(module).__name__}: it must return an nn.Module")
+            raise WorkloadError(f"`torch` returned a {type(module).__name__}: it must return an nn.Module")
         return module
 
 
