@@ -48,7 +48,6 @@ def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ("logreg --set schedule=cosinus", "did you mean cosine or constant?"),
         ("logreg --set schedule=cosine --stop seconds=5", "cosine:updates=N"),
         ("logreg --set clip=0", "clip 0.0: must be above 0"),
-        ("logreg --set clip=1 --strategy ps-sync --layout ppww", "leave one p"),
         ("logreg --set clip=1 --strategy ps-sync --layout pww --backup 1", "remove --backup or clip"),
         ("logreg --set param_groups=conv*:lr_scale=0", "no parameter matches 'conv*': the names are 0.weight, 0.bias"),
         ("sparse-logreg --set optimizer=nesterov", "use sgd, adagrad or adam"),

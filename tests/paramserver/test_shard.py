@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paceline.paramserver.norm_exchange import pack_norm, unpack_norm
 from paceline.paramserver.shard import AsyncShard, Shard, ShardPlan, SyncShard
 from paceline.paramserver.transfer import ServerTransfer
 from paceline.paramserver.wire import Op, Reply, Request, WireError
@@ -279,6 +280,51 @@ def test_accumulating_gradients_gives_the_same_values_as_storing_them(
         assert server.updates == 3
         values.append(server.values.tolist())
     assert values[0] == pytest.approx(values[1], rel=1e-5)
+
+
+@given(st.permutations(WORKERS), st.sampled_from(TEXTS), st.booleans())
+def test_two_shards_clip_like_one_that_has_the_whole_gradient(order: list[str], text: str, accumulates: bool) -> None:
+    rule = optimizer(text, clip=0.5)
+    whole = SyncShard(transfer(), ShardPlan(buckets=HALVES, optimizer=rule, workers=WORKERS))
+    plan = ShardPlan(
+        buckets=(slice(0, 2),), optimizer=rule, workers=WORKERS, accumulates=accumulates, has_whole_gradient=False
+    )
+    upper, lower = (SyncShard(ServerTransfer(np.zeros(2, np.float32), zero_copy=True), plan) for _ in HALVES)
+    for update in range(3):
+        squared_norm = 0.0
+        for worker in order:
+            for bucket, part in enumerate((upper, lower)):
+                value = (1 + update) * (1 + WORKERS.index(worker)) * (bucket - 0.3)
+                push(whole, worker, value, bucket=bucket)
+                gradient = np.full(2, value, np.float32).tobytes()
+                replies = part.handle(worker.encode(), Request(Op.PUSH, update), gradient)
+                # Only the last push is answered: the chief gets the norm, and no update is made yet.
+                assert [reply.worker for reply in replies] == ([b"w0"] if worker == order[-1] else [])
+                squared_norm += sum(unpack_norm(reply.payload) for reply in replies)
+                assert part.updates == update
+        for part in (upper, lower):
+            replies = part.handle(b"w0", Request(Op.CLIP), pack_norm(squared_norm))
+            assert sorted(reply.worker for reply in replies) == [b"w0", b"w1", b"w2"]
+            assert part.updates == update + 1
+    np.testing.assert_allclose(np.concatenate([lower.values, upper.values]), whole.values, rtol=1e-5)
+
+
+def test_a_norm_is_refused_if_no_update_waits_for_it_or_another_worker_sends_it() -> None:
+    plan = ShardPlan(buckets=WHOLE, optimizer=optimizer("sgd", clip=0.5), workers=WORKERS, has_whole_gradient=False)
+    server = SyncShard(transfer(), plan)
+    with pytest.raises(WireError, match="no update waits"):
+        server.handle(b"w0", Request(Op.CLIP), pack_norm(1.0))
+    for worker in WORKERS:
+        push(server, worker, 1.0)
+    for sender, payload, reason in (
+        (b"w1", pack_norm(1.0), "chief"),
+        (b"w0", b"", "8 bytes"),
+        (b"w0", pack_norm(-1.0), "negative"),
+    ):
+        with pytest.raises(WireError, match=reason):
+            server.handle(sender, Request(Op.CLIP), payload)
+    assert not server.values.any()
+    assert len(server.handle(b"w0", Request(Op.CLIP), pack_norm(4.0))) == len(WORKERS)
 
 
 def test_only_the_chief_ends_a_run_and_versions_cannot_be_newer_than_the_server() -> None:

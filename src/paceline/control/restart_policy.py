@@ -22,6 +22,10 @@ def restart_policy(plan: RunPlan) -> RestartPolicy:
     cannot_restart_alone = (
         {CHIEF} if plan.strategy.synchronous and plan.transport == "memory" and not spec.backup else set()
     )
+    if plan.strategy.synchronous and plan.optimizer.clip and len(plan.servers) > 1:
+        # Before the servers make an update, the chief adds up the norms of their parts of the gradient. A worker that
+        # rejoins at that moment could find some of them before the update and some after it.
+        cannot_restart_alone = {place.task for place in plan.workers}
     reassignable = workers if restart_requested and plan.trains else frozenset()
     return RestartPolicy(
         rejoin=workers - cannot_restart_alone,

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from paceline.data.batches import Array
+from paceline.paramserver.norm_exchange import add_up_norms
 from paceline.paramserver.row_buffers import Indices, WorkerRowBuffers
 from paceline.paramserver.transports.connection import ServerConnection
 from paceline.paramserver.wire import Buffer, Op, Reply, Request
@@ -18,7 +19,11 @@ from paceline.workloads.parameters import Vector, shards
 class RowClient:
     """Pulls and pushes rows as if there were one server: each row goes to the server whose shard contains it."""
 
-    def __init__(self, connections: list[ServerConnection], buffers: WorkerRowBuffers, size: int) -> None:
+    def __init__(
+        self, connections: list[ServerConnection], buffers: WorkerRowBuffers, size: int, *, adds_up_norms: bool = False
+    ) -> None:
+        """`adds_up_norms`: whether this worker adds up the norms of the servers' parts of a clipped gradient."""
+        self._adds_up_norms = adds_up_norms
         self._connections, self._buffers, self._shards = connections, buffers, shards(size, len(connections))
         self._positions: list[Array] = []
         """For each server, the positions of its rows among the rows requested last; unused with one server."""
@@ -54,6 +59,8 @@ class RowClient:
             payload = self._buffers.push_payload(server, gradients[server], server_indices)
             request = Request(Op.PUSH_ROWS, self._versions[server], server_indices.size)
             self._connections[server].send(request, payload)
+        if self._adds_up_norms:
+            add_up_norms(self._connections)
         return self._receive_rows(next_indices.size)
 
     @property

@@ -91,6 +91,7 @@ def _make_shard(
         update_limit=job.update_limit,
         limits_updates=job.index == 0,
         by_rows=bool(context.model.by_rows),
+        has_whole_gradient=job.servers == 1,
         accumulates=job.synchronous and job.transport != "memory" and not context.model.by_rows and len(buckets) > 1,
     )
     if job.synchronous:

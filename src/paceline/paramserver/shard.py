@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from paceline.errors import RunError
+from paceline.paramserver.norm_exchange import pack_norm, unpack_norm
 from paceline.paramserver.transfer import ServerTransfer
 from paceline.paramserver.wire import Buffer, Op, Reply, Request, WireError, WorkerName
 from paceline.recording.recorder import clock_ns
@@ -20,7 +21,7 @@ from paceline.spec.optimizer import Optimizer
 from paceline.train.block_optimizer import BlockOptimizer, Rows, Section, clip_scale
 from paceline.workloads.parameters import Vector
 
-_CHIEF_ONLY = (Op.STOP, Op.AWAIT_DONE, Op.STATE, Op.SNAPSHOT)
+_CHIEF_ONLY = (Op.STOP, Op.AWAIT_DONE, Op.STATE, Op.SNAPSHOT, Op.CLIP)
 
 
 class ShardReply(msgspec.Struct, frozen=True):
@@ -54,6 +55,8 @@ class ShardPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Whether this shard limits the number of step permits. One shard does it for all."""
     by_rows: bool = False
     """Whether workers push rows (PUSH_ROWS); else they push buckets (PUSH). An update never mixes the two."""
+    has_whole_gradient: bool = True
+    """Whether there is no other shard. Otherwise the norm of a gradient that is to be clipped comes from the chief."""
     accumulates: bool = False
     """Whether the gradients of a synchronous update are summed as they arrive. Otherwise the shard stores them until
     the update: that is a gradient per worker, too much for a large model. When summed on arrival, the order of the sum,
@@ -131,6 +134,8 @@ class Shard:
                         worker, Reply(self.updates, permit=True), payload=self._row_buffers.reply_payload(worker)
                     )
                 ]
+            case Op.CLIP:
+                return self._make_clipped_update(unpack_norm(payload))
             case Op.STOP:
                 self._stopped = True
                 return [*self._release_waiting(), ShardReply(worker, Reply(self.updates, permit=False))]
@@ -146,6 +151,10 @@ class Shard:
 
     def _push_rows(self, worker: WorkerName, request: Request, rows: Rows) -> list[ShardReply]:
         raise NotImplementedError
+
+    def _make_clipped_update(self, squared_norm: float) -> list[ShardReply]:
+        """The replies to the update that waited for the norm of the whole gradient."""
+        raise WireError("no update waits for a norm")
 
     def _release_waiting(self) -> list[ShardReply]:
         """Replies to the workers that wait for an update that will not be made."""
@@ -244,6 +253,7 @@ class SyncShard(Shard):
         self._buckets_missing = len(self._buckets)
         """How many buckets the next update still needs."""
         self._accumulates, self._snapshot_is_due, self._clip = plan.accumulates, False, plan.optimizer.clip
+        self._clips_alone, self._awaits_norm, self._by_rows = plan.has_whole_gradient, False, plan.by_rows
         self._required = len(self._worker_order) - plan.backup
         """How many workers' gradients an update needs."""
 
@@ -270,8 +280,8 @@ class SyncShard(Shard):
         pending[worker], arrived_ns[worker] = gradient, clock_ns()
         if len(pending) < self._required:
             return []
-        if part is not None and self._clip is not None:
-            return self._apply_clipped(self._clip)
+        if self._clip is not None:
+            return self._clip_when_complete()
         self._apply(request.bucket, part)
         self._bucket_updates[request.bucket] += 1
         self._buckets_missing -= 1
@@ -279,23 +289,38 @@ class SyncShard(Shard):
             self._complete_update()
         return self._reply_to_pending(request.bucket, part, applied=True)
 
-    def _apply_clipped(self, clip: float) -> list[ShardReply]:
-        """Apply all buckets at once, as soon as the gradient of each is there: the norm is that of the whole gradient.
+    @property
+    def _parts(self) -> Sequence[slice | None]:
+        """What an update consists of: all buckets, or the rows that were pushed."""
+        return (None,) if self._by_rows else self._buckets
 
-        No other shard may have a part of the gradient; planning refuses that.
-        """
-        if any(len(pending) < self._required for pending in self._pending):
+    def _clip_when_complete(self) -> list[ShardReply]:
+        """As soon as the gradient of each bucket is there, make the update, or send its norm to the chief if other
+        shards have parts of the gradient too."""
+        if any(len(self._pending[bucket]) < self._required for bucket in range(len(self._parts))):
             return []
-        scale = clip_scale(clip, sum(self._squared_norm(bucket) for bucket in range(len(self._buckets))))
-        for bucket, part in enumerate(self._buckets):
+        squared_norm = sum(self._squared_norm(bucket, part) for bucket, part in enumerate(self._parts))
+        self._awaits_norm = True
+        if self._clips_alone:
+            return self._make_clipped_update(squared_norm)
+        return [ShardReply(self._chief, Reply(self.updates, permit=True), payload=pack_norm(squared_norm))]
+
+    def _make_clipped_update(self, squared_norm: float) -> list[ShardReply]:
+        """Apply all buckets at once, scaled by the norm of the whole gradient."""
+        if not self._awaits_norm or self._clip is None:
+            raise WireError("no update waits for a norm")
+        self._awaits_norm = False
+        scale = clip_scale(self._clip, squared_norm)
+        for bucket, part in enumerate(self._parts):
             self._apply(bucket, part, scale)
             self._bucket_updates[bucket] += 1
         self._complete_update()
-        buckets = enumerate(self._buckets)
-        return [reply for bucket, part in buckets for reply in self._reply_to_pending(bucket, part, applied=True)]
+        parts = enumerate(self._parts)
+        return [reply for bucket, part in parts for reply in self._reply_to_pending(bucket, part, applied=True)]
 
-    def _squared_norm(self, bucket: int) -> float:
-        part = self._buckets[bucket]
+    def _squared_norm(self, bucket: int, part: slice | None) -> float:
+        if part is None:
+            return self._optimizer.squared_norm_of_rows(self._gradients(bucket))
         if self._accumulates:
             return self._optimizer.accumulated_squared_norm(part)
         return self._optimizer.squared_norm(part, self._gradients(bucket))
@@ -317,6 +342,7 @@ class SyncShard(Shard):
         return ShardReply(worker, Reply(self.updates, permit=True, applied=applied, bucket=request.bucket), part, rows)
 
     def _discard_pending(self, worker: WorkerName) -> None:
+        self._awaits_norm = False
         for pending, replayed in zip(self._pending, self._replayed, strict=True):
             if worker in pending and self._accumulates:
                 replayed.add(worker)
@@ -330,7 +356,7 @@ class SyncShard(Shard):
     def _apply(self, bucket: int, part: slice | None, scale: float = 1.0) -> None:
         update = self._bucket_updates[bucket]
         if part is None:
-            self._optimizer.step_rows(self._gradients(bucket), update)
+            self._optimizer.step_rows(self._gradients(bucket), update, scale)
         elif self._accumulates:
             self._optimizer.apply_accumulated(part, update, scale)
         else:

@@ -17,7 +17,7 @@ WorkerName = bytes
 
 
 class Op(IntEnum):
-    """What a request is for. Every request gets one reply, except DONE and SNAPSHOT, which get none."""
+    """What a request is for. Every request gets one reply, except DONE, SNAPSHOT and CLIP, which get none."""
 
     PULL = 1
     """Return a bucket of the parameters."""
@@ -38,6 +38,10 @@ class Op(IntEnum):
     SNAPSHOT = 10
     """Keep a copy of the velocities of the next update, because STATE will be requested for that update. Only the chief
     may send it."""
+    CLIP = 11
+    """Make the update whose squared norm the server has sent: the payload is the squared norm of the whole gradient, of
+    which several servers have parts (see norm_exchange). The replies to the pushes follow. Only the chief may send
+    it."""
     PULL_ROWS = 6
     """Return the values at these indices."""
     PUSH_ROWS = 7

@@ -150,22 +150,28 @@ class BlockOptimizer:
         assert self._sum is not None
         return float(np.dot(self._sum[part], self._sum[part]))
 
-    def step_rows(self, gradients: Sequence[Rows], update: int) -> None:
-        """Apply the mean of sparse gradients; an index may occur several times in one of them.
+    def squared_norm_of_rows(self, gradients: Sequence[Rows]) -> float:
+        """The sum of the squares of the mean of sparse gradients."""
+        _, mean = _mean_of_rows(gradients)
+        return float(np.dot(mean, mean))
+
+    def step_rows(self, gradients: Sequence[Rows], update: int, scale: float | None = None) -> None:
+        """Apply the mean of sparse gradients, times `scale`; an index may occur several times in one of them.
+
+        Without a scale, the mean is clipped by its own norm if the optimizer clips.
 
         Only the rows that occur change, with what the optimizer stores for them: the means of adam do not decay while a
         row does not occur.
         """
-        if self._is_plain and not self.optimizer.clip:
-            rate = self._lr / np.float32(len(gradients))
+        if self._is_plain and (scale is not None or not self.optimizer.clip):
+            rate = self._lr * np.float32((1.0 if scale is None else scale) / len(gradients))
             for indices, gradient in gradients:
                 np.subtract.at(self._values, indices, gradient * rate)
             return
-        rows, inverse = np.unique(np.concatenate([indices for indices, _ in gradients]), return_inverse=True)
-        flat = np.concatenate([gradient for _, gradient in gradients])
-        mean = (np.bincount(inverse, flat, rows.size) / len(gradients)).astype(np.float32)
-        if self.optimizer.clip:
-            mean *= np.float32(clip_scale(self.optimizer.clip, float(np.dot(mean, mean))))
+        rows, mean = _mean_of_rows(gradients)
+        if scale is None and self.optimizer.clip:
+            scale = clip_scale(self.optimizer.clip, float(np.dot(mean, mean)))
+        mean *= np.float32(1.0 if scale is None else scale)
         numbers, scratch = self._numbers(update), np.empty_like(mean)
         for section in self._sections:
             inside = slice(*np.searchsorted(rows, (section.start, section.stop)))
@@ -205,6 +211,13 @@ class BlockOptimizer:
         if bounds not in self._cut_parts:
             self._cut_parts[bounds] = _cut_blocks(self._sections, *bounds)
         return self._cut_parts[bounds]
+
+
+def _mean_of_rows(gradients: Sequence[Rows]) -> Rows:
+    """The indices that occur, each once and in order, and the mean of the gradients there."""
+    rows, inverse = np.unique(np.concatenate([indices for indices, _ in gradients]), return_inverse=True)
+    flat = np.concatenate([gradient for _, gradient in gradients])
+    return rows, (np.bincount(inverse, flat, rows.size) / len(gradients)).astype(np.float32)
 
 
 def clip_scale(clip: float, squared_norm: float) -> float:

@@ -33,4 +33,5 @@ DESCRIPTOR = Engine(
     workers_rejoin=True,
     splits_parameters_evenly=True,
     any_optimizer=True,
+    clips_across_servers=True,
 )

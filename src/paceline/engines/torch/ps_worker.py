@@ -8,6 +8,7 @@ from paceline.data.batches import Batch
 from paceline.engines.torch.network import Network
 from paceline.paramserver.buckets import BucketIndices, buckets_by_parameter, cut_buckets, shard_sizes
 from paceline.paramserver.compressed_transfer import CompressedWorkerTransfer
+from paceline.paramserver.norm_exchange import add_up_norms, adds_up_norms
 from paceline.paramserver.state import pull_state
 from paceline.paramserver.transfer import WorkerTransfer
 from paceline.paramserver.transports.connections import ServerConnections
@@ -48,6 +49,7 @@ class ParameterServerWorker:
             self._network, self._transfer.gradient, bucket_indices, self._push
         )
         self._clip = job.optimizer.clip if clips else None
+        self._adds_up_norms = adds_up_norms(job)
         self._network.warm_up(context, model.blank(job.batch))
         self._versions = [0] * job.servers
         """For each server, the update count of the values that it returned last."""
@@ -74,6 +76,8 @@ class ParameterServerWorker:
             clip_vector(self._transfer.gradient, self._clip)
         computed = clock_ns()
         self._pusher.finish()
+        if self._adds_up_norms:
+            add_up_norms(self._connections)
         pushed = clock_ns()
         replies = self._receive_replies(self._transfer.store_reply)
         end = clock_ns()

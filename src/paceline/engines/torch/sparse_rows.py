@@ -12,6 +12,7 @@ from torch.nn import functional
 from paceline.data.batches import Array, Batch
 from paceline.engines.torch.threads import warm_up
 from paceline.paramserver.buckets import cut_buckets, shard_sizes
+from paceline.paramserver.norm_exchange import adds_up_norms
 from paceline.paramserver.row_buffers import Indices, WorkerRowBuffers
 from paceline.paramserver.row_client import RowClient
 from paceline.paramserver.state import pull_state
@@ -136,7 +137,7 @@ class RowsWorker:
         buffers = WorkerRowBuffers(job.servers, model.by_rows.rows(job.batch), shared=job.transport == "memory")
         peers = context.rendezvous.exchange_addresses({SEGMENT: buffers.path} if buffers.path else {})
         self._connections = ServerConnections(context, peers)
-        self._client = RowClient(self._connections, buffers, model.size)
+        self._client = RowClient(self._connections, buffers, model.size, adds_up_norms=adds_up_norms(job))
         self._rows: Vector | None = None
         """The rows of the next step, if the last push already returned them."""
         self._upcoming = blank
