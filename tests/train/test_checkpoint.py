@@ -36,6 +36,18 @@ def test_a_state_comes_back_as_it_was(tmp_path: Path, stored: dict[str, dict[str
         assert all(np.array_equal(expected[name], given_back[name]) for name in expected)
 
 
+def test_the_optimizer_of_each_worker_comes_back(tmp_path: Path) -> None:
+    path = tmp_path / file_name(7)
+    stored = {"velocity": some(2), "outer-velocity": some(3)}
+    path.write_bytes(encode(TrainingState(7, some(1), stored, {1: {"velocity": some(4)}, 2: {"velocity": some(5)}})))
+    # A worker that is not in the checkpoint has the state of the chief; the outer state is the same in all.
+    for worker, seed in ((0, 2), (1, 4), (2, 5), (3, 2)):
+        found = read(path, SHAPES, worker)
+        assert found.optimizer.keys() == stored.keys()
+        assert np.array_equal(found.optimizer["velocity"]["bias"], some(seed)["bias"])
+        assert np.array_equal(found.optimizer["outer-velocity"]["bias"], some(3)["bias"])
+
+
 def strange() -> dict[str, tuple[bytes, str]]:
     whole = encode(TrainingState(7, some(1), {"velocity": some(2)}))
     wrong = some(1) | {"bias": np.zeros(3, np.float32)}

@@ -10,8 +10,8 @@ DESCRIPTOR = Strategy(
     "which then replace all copies.",
     waiting="Every worker waits for all others when they average their changes: every sync_every updates and at the "
     "end.",
-    checkpoint="A checkpoint holds the global parameters, the outer momentum and the chief's momentum, from which "
-    "every worker resumes; it is written when a round ends.",
+    checkpoint="A checkpoint holds the global parameters, the outer momentum and the momentum of every worker; it is "
+    "written when a round ends. Ctrl-C ends the round early.",
     synchronous=True,
     waits="every-round",
     has_servers=False,

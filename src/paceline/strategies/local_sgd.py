@@ -9,8 +9,8 @@ DESCRIPTOR = Strategy(
     "sync_every updates, each copy becomes the mean of all.",
     waiting="Every worker waits for all others when they average their parameters: every sync_every updates and at the "
     "end.",
-    checkpoint="A checkpoint holds the averaged parameters and the chief's momentum, from which every worker resumes; "
-    "it is written when a round ends.",
+    checkpoint="A checkpoint holds the averaged parameters and the momentum of every worker; it is written when a "
+    "round ends. Ctrl-C ends the round early.",
     synchronous=True,
     waits="every-round",
     has_servers=False,

@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from paceline.errors import StoreError
+from paceline.plan.roles import WORKER
 from paceline.spec.optimizer import STATE_NAMES
 from paceline.train.context import TaskContext
 from paceline.workloads.parameters import Parameters, ParameterShape, Vector
@@ -35,6 +36,9 @@ class TrainingState(msgspec.Struct, frozen=True):
     optimizer: Mapping[str, Parameters] = {}
     """What the optimizer stores for each parameter, by name (see `Optimizer.state_names` and
     OUTER_VELOCITY); empty for plain sgd."""
+    other_workers: Mapping[int, Mapping[str, Parameters]] = {}
+    """By the index of a worker other than the chief: what its own optimizer stores, in strategies whose workers have
+    optimizers of their own."""
 
 
 def file_name(update: int) -> str:
@@ -50,6 +54,9 @@ def encode(state: TrainingState) -> bytes:
     tensors = dict(state.values)
     for kind, parameters in state.optimizer.items():
         tensors |= {_tensor_name(kind, name): value for name, value in parameters.items()}
+    for worker, own in state.other_workers.items():
+        for kind, parameters in own.items():
+            tensors |= {_tensor_name(_kind_of(kind, worker), name): value for name, value in parameters.items()}
     metadata = {"format": _FORMAT, "update": str(state.update)}
     return save({name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, metadata)
 
@@ -62,20 +69,20 @@ def update_of(path: Path) -> int:
         return file.update
 
 
-def read(path: Path, shapes: Sequence[ParameterShape]) -> TrainingState:
-    """Read a checkpoint of a model with these parameters; StoreError if the file is anything else."""
+def read(path: Path, shapes: Sequence[ParameterShape], worker: int = 0) -> TrainingState:
+    """Read a checkpoint of a model with these parameters; StoreError if the file is anything else.
+
+    The optimizer's state is that of a worker's own optimizer if the checkpoint has it, else that of the chief.
+    """
     with _CheckpointFile(path) as file:
         values = {shape.name: file.tensor(shape.name, shape) for shape in shapes}
         others = file.names - values.keys()
-        stored = [
-            kind
-            for kind in (*STATE_NAMES, OUTER_VELOCITY)
-            if any(name.startswith(_tensor_name(kind, "")) for name in others)
-        ]
-        optimizer = {
-            kind: {shape.name: file.tensor(_tensor_name(kind, shape.name), shape) for shape in shapes}
-            for kind in stored
-        }
+        kinds = {name.partition("/")[0] for name in others}
+        stored = [kind for kind in kinds if kind.partition("@")[0] in (*STATE_NAMES, OUTER_VELOCITY)]
+        optimizer = {}
+        for kind in sorted(kind for kind in stored if "@" not in kind):
+            own = _kind_of(kind, worker) if worker and _kind_of(kind, worker) in stored else kind
+            optimizer[kind] = {shape.name: file.tensor(_tensor_name(own, shape.name), shape) for shape in shapes}
         if extra := others - {_tensor_name(kind, shape.name) for kind in stored for shape in shapes}:
             raise StoreError(
                 f"{path} belongs to another model: it has a parameter '{min(extra)}' that this model lacks"
@@ -86,6 +93,11 @@ def read(path: Path, shapes: Sequence[ParameterShape]) -> TrainingState:
 def _tensor_name(kind: str, parameter: str) -> str:
     """The name in the file of what the optimizer stores for a parameter."""
     return f"{kind}/{parameter}"
+
+
+def _kind_of(kind: str, worker: int) -> str:
+    """What the optimizer of a worker other than the chief stores."""
+    return f"{kind}@{worker}"
 
 
 class _CheckpointFile:
@@ -139,7 +151,9 @@ class InitialState:
         self._model, self._seed = context.model, context.job.seed
         restore = context.job.restore
         path = context.files.path(restore) if restore and context.files else None
-        self._state = read(path, context.model.parameters) if path else None
+        # Only workers have optimizers of their own.
+        worker = context.job.index if context.job.role == WORKER else 0
+        self._state = read(path, context.model.parameters, worker) if path else None
         self.update = self._state.update if self._state else 0
 
     def values(self, part: slice | None = None) -> Vector:

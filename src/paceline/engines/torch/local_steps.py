@@ -58,6 +58,9 @@ class LocalSteps:
         self._ends_round_next = False
         self._stop_consensus = StopConsensus(self._broadcast, self._sync_every, _BROADCAST_EVERY_S)
         self._broadcast_buffer = torch.zeros(2, dtype=torch.int64)
+        self._stores_next_round = False
+        """In the chief: whether a checkpoint will be written at the end of this round."""
+        self._states_of_others: dict[int, dict[str, Parameters]] = {}
 
     @property
     def exchanged(self) -> Exchanged:
@@ -100,7 +103,10 @@ class LocalSteps:
     def state(self, update: int) -> TrainingState:
         own, outer = self._optimizer.state(update), self._outer.velocity
         stored = {} if outer is None else {OUTER_VELOCITY: self._network.named(outer.copy())}
-        return TrainingState(update, own.values, {**own.optimizer, **stored})
+        return TrainingState(update, own.values, {**own.optimizer, **stored}, self._states_of_others)
+
+    def snapshot_next_update(self) -> None:
+        self._stores_next_round = True
 
     def close(self) -> None:
         dist.destroy_process_group()
@@ -118,6 +124,23 @@ class LocalSteps:
             self._exchanged.add_allreduce(self._vector.nbytes, self._job.workers)
         self._outer.apply()
         self._round_ended_at = self._updates
+        if self._job.optimizer.state_names:
+            self._collect_states()
+
+    def _collect_states(self) -> None:
+        """If a checkpoint will be written now, send the state of each worker's own optimizer to the chief."""
+        self._broadcast_buffer[0] = self._stores_next_round
+        dist.broadcast(self._broadcast_buffer, src=0)
+        self._stores_next_round, self._states_of_others = False, {}
+        if not self._broadcast_buffer[0]:
+            return
+        for name, vector in self._optimizer.state_vectors().items():
+            state = torch.from_numpy(vector)
+            found = [torch.empty_like(state) for _ in range(self._job.workers)] if self._job.is_chief else None
+            dist.gather(state, found, dst=0)
+            for worker, other in enumerate(found or ()):
+                if worker:
+                    self._states_of_others.setdefault(worker, {})[name] = self._network.named(other.numpy())
 
     def _broadcast(self, chief_wants_stop: int, next_broadcast: int) -> tuple[int, int]:
         """Whether the chief wants to stop and at which update it broadcasts again, in every worker."""

@@ -8,7 +8,7 @@ import torch
 from paceline.engines.torch.network import Network
 from paceline.spec.optimizer import GroupSettings, Optimizer
 from paceline.train.checkpoint import InitialState, TrainingState
-from paceline.workloads.parameters import Parameters
+from paceline.workloads.parameters import Vector
 
 _STATE_KEYS = {
     "velocity": "momentum_buffer",
@@ -51,16 +51,20 @@ class TorchOptimizer:
 
     def state(self, update: int) -> TrainingState:
         """A copy of the parameters and of the optimizer's state, for a checkpoint of this update."""
-        stored = {name: self._stored(name) for name in self._optimizer.state_names}
+        stored = {name: self._network.named(vector) for name, vector in self.state_vectors().items()}
         return TrainingState(update, self._network.snapshot(), stored)
 
-    def _stored(self, name: str) -> Parameters:
+    def state_vectors(self) -> dict[str, Vector]:
+        """By name, a copy of what the optimizer stores, each laid out like the vector of the parameters."""
+        return {name: self._stored(name) for name in self._optimizer.state_names}
+
+    def _stored(self, name: str) -> Vector:
         flat = np.zeros_like(self._network.vector)
         for tensor, view in zip(self._tensors, self._network.tensor_views(flat), strict=True):
             # torch creates the state of a parameter in its first step.
             if self._torch_optimizer and _STATE_KEYS[name] in self._torch_optimizer.state[tensor]:
                 view.copy_(self._torch_optimizer.state[tensor][_STATE_KEYS[name]])
-        return self._network.named(flat)
+        return flat
 
     def _restore(self, torch_optimizer: Any, initial: InitialState) -> None:
         stored = initial.optimizer_state()
