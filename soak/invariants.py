@@ -67,11 +67,11 @@ def check_counts(scenario: Scenario, result: Result) -> Iterator[str]:
     if result["updates"] != scenario.steps:
         yield f"{result['updates']} updates, not {scenario.steps}"
     steps = [worker["steps"] for worker in result["workers"]]
-    if scenario.strategy != "ps-async" and set(steps) != {scenario.steps}:
+    if not scenario.asynchronous and set(steps) != {scenario.steps}:
         yield f"steps of workers are {steps}, not {scenario.steps} each"
     # A worker that is killed between its push and its record has not recorded that step.
     max_unrecorded = len(scenario.killed_tasks)
-    if scenario.strategy == "ps-async" and not scenario.steps - max_unrecorded <= sum(steps) <= scenario.steps:
+    if scenario.asynchronous and not scenario.steps - max_unrecorded <= sum(steps) <= scenario.steps:
         yield f"steps of workers are {steps}, {sum(steps)} together, not {scenario.steps}"
 
 

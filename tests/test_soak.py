@@ -8,7 +8,9 @@ from soak.invariants import check_counts, check_end
 from soak.scenario import Scenario, draw_scenario
 
 from paceline import pipeline
-from paceline.spec.load import experiment
+from paceline.engines.registry import engines
+from paceline.spec.load import experiment, parse_assignments
+from paceline.spec.optimizer import KINDS
 
 
 def scenarios(seed: int, count: int = 200) -> list[Scenario]:
@@ -24,6 +26,13 @@ def test_same_seed_draws_the_same_scenarios() -> None:
     assert {scenario.end for scenario in scenarios(1)} == {"normal", "interrupt", "kill"}
 
 
+def test_all_strategies_and_optimizers_of_an_engine_are_drawn() -> None:
+    for engine in ("torch", "tensorflow"):
+        cells = [scenario for scenario in scenarios(1, 600) if scenario.engine == engine]
+        assert {scenario.strategy for scenario in cells} == engines()[engine].strategies
+        assert {scenario.optimizer.partition(":")[0] for scenario in cells} == set(KINDS)
+
+
 @pytest.mark.netns
 def test_every_scenario_can_be_planned() -> None:
     for scenario in scenarios(3, 60):
@@ -31,6 +40,7 @@ def test_every_scenario_can_be_planned() -> None:
             "workload": "logreg", "engine": scenario.engine, "strategy": scenario.strategy, "layout": scenario.layout,
             "hosts": scenario.hosts, "stop": f"steps={scenario.steps}", "checkpoint_every": scenario.checkpoint_every,
             "on_failure": scenario.on_failure, "fault": list(scenario.faults),
+            **parse_assignments(list(scenario.settings)),
         }  # fmt: skip
         (plan,) = pipeline.plan(experiment({key: value for key, value in fields.items() if value is not None}))
         assert plan.update_limit == scenario.steps
@@ -56,7 +66,7 @@ def result_of(**changes: Any) -> dict[str, Any]:
 )
 def test_violations_are_reported(code: int, changes: dict[str, Any], line: str) -> None:
     scenario = Scenario(
-        engine="torch", strategy="ps-async", layout="pw w", hosts="local", steps=1000, momentum=0.0,
+        engine="torch", strategy="ps-async", layout="pw w", hosts="local", steps=1000, optimizer="sgd",
         checkpoint_every=None, on_failure=None, faults=("kill w1 at 1s",), end="normal",
     )  # fmt: skip
     result = result_of(**changes)
