@@ -50,12 +50,13 @@ ALLOWED = {
     "available": "data engines errors hosts plan spec strategies workloads",
     "pipeline": "analyze available control data engines errors hosts plan preload spec store strategies versions"
     " workloads",
+    "run_all": "pipeline preload spec store",
     "forecast": "available errors plan prediction spec store strategies",
     "advice": "analyze errors forecast plan prediction spec store",
-    "api": "analyze control errors exports pictures pipeline plan present recipes report spec store terminal user_files"
-    " workloads",
+    "api": "analyze control errors exports pictures plan present recipes report run_all spec store terminal"
+    " user_files workloads",
     "cli": "advice analyze control data engines errors exports forecast hosts metrics pictures pipeline plan"
-    " prediction preload recipes report spec store strategies terminal train ui units workloads",
+    " prediction preload recipes report run_all spec store strategies terminal train ui units workloads",
     "__init__": "api data errors forecast workloads",
     "__main__": "cli",
 }

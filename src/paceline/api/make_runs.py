@@ -6,15 +6,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from paceline import pipeline
 from paceline.api.progress import Progress, choose_progress
 from paceline.api.results import Results, as_results
 from paceline.api.ship_code import ship_function, ship_workload
 from paceline.errors import RunFailed, SpecError
+from paceline.run_all import run_all
 from paceline.spec.experiment import OPTIONS, Experiment
 from paceline.spec.load import experiment as read_experiment
 from paceline.spec.script import MODULE_FLAG
-from paceline.store.result import Result
 from paceline.workloads.workload import Workload
 
 _SIMPLE_TYPES = (str, int, float, bool, type(None))
@@ -65,22 +64,17 @@ def make_runs(
 
     An experiment that cannot work is refused before the first run starts.
     """
-    if len(experiments) > 1:
-        for experiment in experiments:
-            pipeline.plan(experiment)
-    results: list[Result] = []
     with progress:
-        for experiment in experiments:
-            results += pipeline.run(
-                experiment,
-                progress.view,
-                progress.on_result,
-                progress.on_message,
-                progress.show_work,
-                warn_of_conditions=warn_of_conditions,
-            )
-            if results[-1].status == "aborted":
-                raise KeyboardInterrupt
+        results = run_all(
+            experiments,
+            progress.view,
+            progress.on_result,
+            progress.on_message,
+            progress.show_work,
+            warn_of_conditions=warn_of_conditions,
+        )
+    if results[-1].status == "aborted":
+        raise KeyboardInterrupt
     loaded = as_results(results)
     if check:
         _check(loaded)

@@ -150,24 +150,17 @@ def _write_pictures(outcome: "Reproduction", results: "list[Result]", directory:
 
 def _run(experiments: "list[Experiment]") -> "list[Result]":
     """Make the runs that are not stored yet; an experiment that cannot work is refused before the first run starts."""
-    from paceline import pipeline
     from paceline.cli.console import messages
-    from paceline.preload import prepared
+    from paceline.run_all import run_all
     from paceline.terminal import live
     from paceline.terminal.working import working
 
-    console, results = messages(), []
-    specs = [plan.spec for experiment in experiments for plan in pipeline.plan(experiment)]
-    with prepared(specs):
-        for experiment in experiments:
-            results += pipeline.run(
-                experiment,
-                view=partial(live.show, console),
-                on_result=lambda *_: None,
-                on_message=lambda line: console.print(line, markup=False),
-                show_work=partial(working, console),
-                warn_of_conditions=False,  # The experiments of one recipe differ on purpose.
-            )
-            if results[-1].status == "aborted":
-                break
-    return results
+    console = messages()
+    return run_all(
+        experiments,
+        view=partial(live.show, console),
+        on_result=lambda *_: None,
+        on_message=lambda line: console.print(line, markup=False),
+        show_work=partial(working, console),
+        warn_of_conditions=False,  # The experiments of one recipe differ on purpose.
+    )
