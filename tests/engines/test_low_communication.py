@@ -50,7 +50,7 @@ def test_rounds_evaluate_and_store_only_the_global_parameters(run_one: RunOne) -
     checkpoints = RunPaths(Path(result.dir)).checkpoints_newest_first()
     assert sorted(map(update_of, checkpoints)) == [16, 24]
     stored = load_file(checkpoints[0])
-    assert {name.split("/")[0] for name in stored if "/" in name} == {"velocity", "outer-velocity"}
+    assert {name.split("/")[0] for name in stored if "/" in name} == {"velocity", "velocity@1", "outer-velocity"}
     # The last round ends with the run, outside of its steps.
     assert step_rows(result, "push").group_by("task").len()["len"].to_list() == [3, 3]
     for worker in result.workers:

@@ -167,3 +167,33 @@ def test_the_others_wait_for_a_worker_that_is_restarted_and_then_continue() -> N
     assert reply.reply.permit
     workers.step("w2")
     assert workers.free == set(WORKERS)
+
+
+def test_with_bound_0_no_worker_gets_its_first_values_before_all_have_asked_for_them() -> None:
+    server = BoundedShard(transfer(), make_plan(), 0)
+
+    def pull(worker: bytes) -> list[bytes]:
+        replies = [server.handle(worker, Request(Op.PULL, bucket=bucket), b"") for bucket in (0, 1)]
+        return [reply.worker for part in replies for reply in part]
+
+    for worker in (b"w0", b"w1", b"w2"):
+        server.handle(worker, Request(Op.START), b"")
+    assert pull(b"w0") == []
+    assert pull(b"w1") == []
+    # A new process of w0 asks again: its first one gets no reply.
+    server.handle(b"w0", Request(Op.START), b"")
+    assert pull(b"w2") == []
+    assert sorted(pull(b"w0")) == sorted([b"w0", b"w1", b"w2"] * 2)
+    # From then on, each is answered at once.
+    assert pull(b"w1") == [b"w1", b"w1"]
+
+
+def test_with_bound_0_a_worker_that_makes_no_step_keeps_nobody_waiting() -> None:
+    server = BoundedShard(transfer(), make_plan(), 0)
+    for worker in (b"w0", b"w1", b"w2"):
+        server.handle(worker, Request(Op.START), b"")
+    for bucket in (0, 1):
+        assert server.handle(b"w0", Request(Op.PULL, bucket=bucket), b"") == []
+    assert server.handle(b"w1", Request(Op.DONE), b"") == []
+    released = server.handle(b"w2", Request(Op.DONE), b"")
+    assert [reply.worker for reply in released] == [b"w0", b"w0"]

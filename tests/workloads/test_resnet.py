@@ -1,8 +1,12 @@
 """ResNet: both engines compute the same, and the layers refuse what they cannot do."""
 
+from pathlib import Path
+
 import numpy as np
+import polars as pl
 import pytest
 
+import paceline
 from paceline.data.batches import Batch
 from paceline.workloads.layers import Conv, Dense, GroupNorm, Relu, Residual, Tanh, shape_after, with_activation
 from paceline.workloads.operations import training_operations
@@ -49,3 +53,24 @@ def test_layers_that_do_not_fit_are_refused() -> None:
         shape_after(Residual((Dense(3),)), (5,))
     assert shape_after(Residual((Conv(4, 3, 2, 1),)), (8, 8, 2)) == (4, 4, 4)
     assert with_activation((Residual((Relu(),)),), "tanh") == (Residual((Tanh(),)),)
+
+
+@pytest.mark.slow
+def test_runs_of_engines_and_strategies_have_the_same_losses(tmp_path: Path) -> None:
+    """At the same global batch. Rounding errors grow quickly where ReLU is 0 on one side, so only the first steps."""
+    losses = {}
+    for engine, strategy, layout in (
+        ("torch", "single", "w"), ("tensorflow", "single", "w"), ("torch", "ps-sync", "pw w"),
+        ("tensorflow", "ps-sync", "pw w"), ("torch", "allreduce", "w w"), ("tensorflow", "allreduce", "w w"),
+    ):  # fmt: skip
+        (result,) = paceline.run(
+            "resnet", engine=engine, strategy=strategy, layout=layout, batch=16 // layout.count("w"), lr=0.02,
+            stop="steps=6", examples=500, eval_examples=32, runs=str(tmp_path),
+        )  # fmt: skip
+        steps = pl.read_parquet(Path(result.dir) / "steps.parquet").filter(pl.col("kind") == "step")
+        by_step = steps.group_by("step").agg(pl.col("loss").mean()).sort("step")["loss"]
+        losses[engine, strategy] = by_step.to_numpy()
+        assert result.model_flops_utilisation
+    reference = losses["torch", "single"]
+    for cell, found in losses.items():
+        assert np.abs(found - reference).max() < 5e-3, cell

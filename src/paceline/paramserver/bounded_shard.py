@@ -9,7 +9,7 @@ import msgspec
 
 from paceline.paramserver.shard import Shard, ShardPlan, ShardReply
 from paceline.paramserver.transfer import ServerTransfer
-from paceline.paramserver.wire import Reply, Request, WorkerName
+from paceline.paramserver.wire import Buffer, Op, Reply, Request, WorkerName
 from paceline.recording.recorder import clock_ns
 from paceline.train.block_optimizer import Rows
 from paceline.workloads.parameters import Vector
@@ -34,6 +34,33 @@ class BoundedShard(Shard):
         self._pushed: dict[WorkerName, list[int]] = {worker: [] for worker in self._workers}
         """The buckets of its current step that each worker has pushed."""
         self._held: dict[WorkerName, _Held] = {}
+        self._pulls_of_worker = 1 if plan.by_rows else len(self._buckets)
+        self._pulls_missing = dict.fromkeys(self._workers, self._pulls_of_worker) if staleness_bound == 0 else {}
+        """With bound 0: how many pulls of its first values each worker has still to make. Nobody gets them earlier:
+        else a fast worker could push its first gradient before a slow one has the values to compute its own from."""
+        self._held_pulls: list[ShardReply] = []
+
+    def handle(self, worker: WorkerName, request: Request, payload: Buffer) -> list[ShardReply]:
+        replies = super().handle(worker, request, payload)
+        return self._hold_first_pulls(worker, request.op, replies) if self._pulls_missing else replies
+
+    def _hold_first_pulls(self, worker: WorkerName, op: Op, replies: list[ShardReply]) -> list[ShardReply]:
+        """The replies that may be sent now: those to pulls only when every worker has pulled."""
+        if op in (Op.PULL, Op.PULL_ROWS):
+            self._held_pulls += replies
+            replies = []
+            self._pulls_missing[worker] = self._pulls_missing.get(worker, 1) - 1
+        elif op is Op.START:
+            # It may be a new process of a worker that has pulled before.
+            self._held_pulls = [held for held in self._held_pulls if held.worker != worker]
+            self._pulls_missing[worker] = self._pulls_of_worker if replies[0].reply.permit else 0
+        elif op in (Op.DONE, Op.AWAIT_DONE):
+            self._pulls_missing[worker] = 0
+        if not self._pulls_missing.get(worker, 1):
+            del self._pulls_missing[worker]
+        if not self._pulls_missing:
+            replies, self._held_pulls = [*replies, *self._held_pulls], []
+        return replies
 
     def _push(self, worker: WorkerName, request: Request, part: slice, gradient: Vector) -> list[ShardReply]:
         self._optimizer.step(part, [gradient], self.updates)
