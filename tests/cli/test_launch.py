@@ -200,6 +200,20 @@ def test_a_run_can_be_repeated_from_its_spec_file(tmp_path: Path) -> None:
     assert (result["status"], result["updates"], result["layout"]) == ("ok", 3, "ww")
 
 
+def test_an_installed_module_runs_in_the_working_directory(tmp_path: Path) -> None:
+    installed, work = tmp_path / "installed", tmp_path / "work"
+    (installed / "trainers").mkdir(parents=True)
+    work.mkdir()
+    (installed / "trainers" / "__init__.py").touch()
+    (installed / "trainers" / "fit.py").write_text("import beside\n" + STEPS)
+    (work / "beside.py").touch()
+    command = [*COMMAND, "launch", "--json", "-m", "trainers.fit", "3"]
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    done = subprocess.run(command, cwd=work, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    (result,) = json_lines(done)
+    assert (result["status"], result["updates"]) == ("ok", 3)
+
+
 def test_without_paceline_launch_the_functions_do_nothing(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(STEPS)
     subprocess.run([sys.executable, "train.py", "2"], cwd=tmp_path, check=True, timeout=60)

@@ -49,7 +49,7 @@ def script_files(argv: Sequence[str]) -> list[tuple[str, Path]]:
     root, main = Path.cwd(), script_path(argv)
     if not main.is_relative_to(root):
         if is_module(argv):
-            return [(str(path.relative_to(root)), path) for path in python_files(root, main)]
+            return [(str(path.relative_to(root)), path) for path in python_files(root, main) if path != main]
         root = main.parent
     files = list(dict.fromkeys([*python_files(root, main), *python_files(main.parent, main)]))
     return [(str(path.relative_to(root)), path) for path in files]
