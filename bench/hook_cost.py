@@ -24,7 +24,7 @@ from paceline.train.context import TaskContext
 _TURN_STEPS = 16
 _DROPPED_STEPS = 4
 """First steps of a turn, which are not counted: Python specializes code anew after the switch."""
-_TURNS_PER_ROUND = 150
+_TURNS_PER_ROUND = 60
 _STACK_HZ = 20.0
 
 
