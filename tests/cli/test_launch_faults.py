@@ -25,7 +25,7 @@ COMPUTE = STEPS.replace(
     "        until = time.process_time() + 0.01\n        while time.process_time() < until: pass\n",
 )
 DDP = """
-import os, torch
+import os, time, torch
 import torch.distributed as dist
 from torch import nn
 dist.init_process_group("gloo")
@@ -33,7 +33,8 @@ print("attempt", os.environ["TORCHELASTIC_RESTART_COUNT"], "port", os.environ["M
 torch.manual_seed(1)
 model = nn.parallel.DistributedDataParallel(nn.Linear(16, 4))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for _ in range(300):
+for _ in range(400):
+    time.sleep(0.005)  # Faults are injected by step, but some steps later.
     nn.functional.cross_entropy(model(torch.randn(8, 16)), torch.randint(0, 4, (8,))).backward()
     optimizer.step()
     optimizer.zero_grad()
@@ -104,13 +105,13 @@ def test_a_slowed_host_makes_longer_steps_from_then_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("hosts", ["local", pytest.param("netns", marks=pytest.mark.netns)])
 def test_ranks_of_ddp_are_restarted(hosts: str, tmp_path: Path) -> None:
     options = ("--hosts", hosts, "--layout", "w w", "--json", "--on-failure", "restart")
-    (result,) = json_lines(launch(tmp_path, DDP, *options, "--fault", "kill w1 at step 100"))
+    (result,) = json_lines(launch(tmp_path, DDP, *options, "--fault", "kill w1 at step 50"))
     assert_restarted_with_a_new_rendezvous(result, tmp_path, ("w0", "w1"))
-    assert [worker["steps"] for worker in result["workers"]] == [300, 300]
+    assert [worker["steps"] for worker in result["workers"]] == [400, 400]
 
 
 @pytest.mark.slow
 def test_a_killed_rank_of_ddp_ends_the_run_and_is_named_before_those_that_lose_it(tmp_path: Path) -> None:
-    done = launch(tmp_path, DDP, "--layout", "ww", "--json", "--fault", "kill w1 at step 100")
+    done = launch(tmp_path, DDP, "--layout", "ww", "--json", "--fault", "kill w1 at step 50")
     (result,) = json_lines(done)
     assert (done.returncode, result["reason"]) == (1, "w1 on h1 was killed by SIGKILL")
