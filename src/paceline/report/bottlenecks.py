@@ -55,9 +55,7 @@ def _group_bottleneck(name: str, group: Group, labels: Mapping[str, str]) -> Gro
         summary=repeats_summary(verdicts),
         failures=[_failure(result, labels[result.dir]) for result in group.results if result.status != "ok"],
         faults=[f"{labels[r.dir]}: {fault.what}" for r in group.results for fault in r.faults if was_injected(fault)],
-        incidents=[
-            f"{labels[r.dir]}, {incident_text(incident)}" for r in group.results for incident in r.incidents
-        ],
+        incidents=[f"{labels[r.dir]}, {incident_text(incident)}" for r in group.results for incident in r.incidents],
     )
 
 
