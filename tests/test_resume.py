@@ -93,6 +93,7 @@ def test_resumed_run_gives_the_same_parameters_as_an_uninterrupted_one(
     steps_made = stored.steps.filter(stored.steps["kind"] == "step")
     for _, task_steps in steps_made.group_by("task"):
         assert sorted(task_steps["step"].to_list()) == list(range(start, steps))
+    assert resumed["updates_before"] == start
 
 
 def test_resumed_asynchronous_run_continues_with_each_workers_next_batch(tmp_path: Path) -> None:

@@ -45,18 +45,21 @@ def store_run(
     late_ns: Mapping[str, int] = MappingProxyType({}),
     clock_uncertainty_ns: int = 0,
     task_samples: bool = False,
+    resumed_update: int = 0,
     **fields: Any,
 ) -> RunPaths:
     """A finished run of `steps` steps a worker; with no `end` one whose controller was killed.
 
     With `task_samples`, each task used half a core, so that the run can be used to predict others.
+    A run that resumes one of `resumed_update` updates counts them, too; its strategy is synchronous.
     All workers begin each phase at the same time, but those of the hosts in `late_ns` that much later.
     """
     fields = {"workload": "logreg", "strategy": "ps-async", "layout": "pw w", "stop": ["steps=1000"], **fields}
     (plan,) = pipeline.plan(experiment(fields))
     writer = RunWriter(runs, name, plan)
     ready = PreparedData(paths=(), source=data, synthetic=True)
-    header = pipeline.header_of(plan, ready, ResumePoint(), clock_zero_ns=writer.clock_zero_ns)
+    start = ResumePoint(run="earlier", update=resumed_update) if resumed_update else ResumePoint()
+    header = pipeline.header_of(plan, ready, start, clock_zero_ns=writer.clock_zero_ns)
     writer.write_header(msgspec.structs.replace(header, key="key", started_at="2026-01-02T03:04:05+00:00"))
     hosts = dict.fromkeys(place.host for place in plan.places)
     for host in hosts:
@@ -82,7 +85,8 @@ def store_run(
     if end:
         for place in plan.workers if steps and end[0] == "ok" else ():
             updates = steps if plan.strategy.synchronous else steps * len(plan.workers)
-            writer.event("finished", t_s=ended_s, task=place.task, **_outcome(steps, updates, ended_s))
+            outcome = _outcome(resumed_update + steps, resumed_update + updates, ended_s)
+            writer.event("finished", t_s=ended_s, task=place.task, **outcome)
         writer.event("ended", t_s=ended_s, status=end[0], reason=end[1])
     writer.close()
     if end:

@@ -131,6 +131,7 @@ def test_what_there_is_no_room_to_make_tables_of_is_kept_until_there_is(tmp_path
         paths = RunPaths(tmp_path)
         journal = Journal(paths.journal)
         journal.add(TaskAdded("w0", "h1"))
+        journal.add(ClockOffset("h1", 0, 0))
         journal.add(HostSamples("h1", [sample(1_000_000_000)] * 1000))
         journal.close()
         (paths.spool / "h1").mkdir(parents=True)
@@ -159,6 +160,7 @@ def test_a_run_from_before_tasks_told_how_long_they_waited_for_a_core_can_be_rea
     for task in (TaskSample("w0", 0.5, 9, 3, 0.25), TaskSample("w0", 0.5, 9, 3)):
         paths.journal.unlink(missing_ok=True)
         journal = Journal(paths.journal)
+        journal.add(ClockOffset("h1", 0, 0))
         journal.add(HostSamples("h1", [structs.replace(new, tasks=[task])]))
         journal.close()
         consolidate(paths)
@@ -171,6 +173,17 @@ def test_a_run_from_before_tasks_told_how_long_they_waited_for_a_core_can_be_rea
         [{"task": "w0", "cpu_s": 0.5, "rss_bytes": 9, "threads": 3}]
     ]
     assert StoredRun(paths).samples["tasks"].to_list() == [[structs.asdict(task)]]
+
+
+def test_samples_without_a_time_on_the_runs_clock_are_left_out(tmp_path: Path) -> None:
+    """A run that is interrupted while its hosts start has samples of hosts whose clocks were not compared yet."""
+    journal = Journal(tmp_path / "journal")
+    journal.add(HostSamples("h1", [sample(29_267_000_000_000)]))
+    journal.add(HostSamples("h2", [sample(29_267_000_000_000)]))
+    journal.add(ClockOffset("h2", -29_266_000_000_000, 10))
+    journal.close()
+    _, samples = tables_of(tmp_path / "journal")
+    assert samples.select("host", "t_s").rows() == [("h2", 1.0)]
 
 
 def test_an_older_journal_is_read_with_what_it_knew(tmp_path: Path) -> None:

@@ -60,8 +60,13 @@ def test_times_are_named() -> None:
 def test_conditions_that_affect_the_numbers_are_noted() -> None:
     text = "\n".join(rendered(made(other_cores_mean=1.3, traced_steps=52, train_s=0.5)))
     assert "background load: 1.3 cores" in text
-    assert "phase times estimated from 52 traced steps" in text
+    assert "phase times estimated from 52 traced steps; updates/s and examples/s leave out traced steps" in text
     assert "training took only 0.50 s: too short for reliable host metrics" in text
+
+
+def test_a_resumed_run_says_how_many_updates_it_made_itself() -> None:
+    text = "\n".join(rendered(made(updates=600, updates_before=213)))
+    assert "(600 updates, 387 of them in this run after 213 in the resumed one)" in text
 
 
 def pair_link(sender: str, receiver: str, mb_s: float) -> PairLink:

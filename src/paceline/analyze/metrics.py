@@ -101,7 +101,7 @@ def exchanged_per_example(result: Result) -> float | None:
 
 def staleness(result: Result) -> float | None:
     """Mean over all steps of all workers; None for synchronous strategies."""
-    known = [(worker.staleness.mean, worker.steps) for worker in result.workers if worker.staleness and worker.steps]
+    known = [(one.staleness.mean, one.own_steps) for one in result.workers if one.staleness and one.own_steps]
     return sum(mean * steps for mean, steps in known) / sum(steps for _, steps in known) if known else None
 
 

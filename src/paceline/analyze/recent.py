@@ -82,7 +82,11 @@ class RecentRows:
         return table.filter(pl.col("t_s") >= start_s)
 
     def _all_samples(self) -> pl.DataFrame:
-        rows = [sample_rows(host, list(kept), self.clocks.get(host, ())) for host, kept in self._samples.items()]
+        rows = [
+            sample_rows(host, list(kept), self.clocks[host])
+            for host, kept in self._samples.items()
+            if host in self.clocks
+        ]
         return pl.concat([pl.DataFrame(schema=SAMPLES_SCHEMA), *rows])
 
 

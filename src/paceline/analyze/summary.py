@@ -18,7 +18,7 @@ from paceline.analyze.machines import Machines, machines_of
 from paceline.analyze.memory_growth import memory_growth
 from paceline.analyze.recovery import recoveries
 from paceline.analyze.run_hosts import hosts_between
-from paceline.analyze.training import Training, first_step_s, steps_before, total_s, updates_of
+from paceline.analyze.training import Training, first_step_s, total_s, updates_of
 from paceline.analyze.utilisation import flops_utilisation, tokens_per_s
 from paceline.analyze.workers import StepSums, run_exchanged, worker_results
 from paceline.plan.roles import CHIEF
@@ -143,7 +143,7 @@ def _amounts(run: StoredRun, training: Training, workers: list[WorkerResult], su
     updates = updates_of(run, training)
     updates_before = header.resumed.update if header.resumed else 0
     steps = sum(worker.steps for worker in workers)
-    earlier_steps = sum(steps_before(header).values())
+    own_steps = sum(worker.own_steps for worker in workers)
     gradients = header.strategy.gradients_per_update(len(workers), header.spec.backup)
     counted = _counted_examples(header, training, sums)
     examples = steps * batch if counted is None else counted
@@ -153,22 +153,23 @@ def _amounts(run: StoredRun, training: Training, workers: list[WorkerResult], su
         ),
         "lr": header.lr,
         "optimizer": header.optimizer,
-        "exchanged": run_exchanged(workers, updates - updates_before, steps - earlier_steps, batch),
+        "exchanged": run_exchanged(workers, updates - updates_before, own_steps, batch),
         "updates": updates,
+        "updates_before": updates_before,
         "examples": examples,
         "train_s": round(training.seconds, 6),
         "total_s": round(total_s(run), 6),
         "first_step_s": first_step_s(run),
         "updates_per_s": round(training.rate(updates - updates_before, synchronous=synchronous), 4),
         "examples_per_s": round(
-            training.rate(steps - earlier_steps, synchronous=False) * batch
+            training.rate(own_steps, synchronous=False) * batch
             if counted is None
-            else counted / max(training.seconds, 1e-9),
+            else (counted - _examples_before(header, workers, batch)) / max(training.seconds, 1e-9),
             3,
         ),
         "traced_steps": training.traced_steps,
         "unrecorded_steps": _unrecorded_steps(
-            header, training, recorded, steps - earlier_steps if synchronous else updates - updates_before
+            header, training, recorded, own_steps if synchronous else updates - updates_before
         ),
     }
 
@@ -181,6 +182,12 @@ def _counted_examples(header: RunHeader, training: Training, sums: StepSums) -> 
     if all(event.examples is None for event in events):
         return None
     return sum(event.steps * sums.batch if event.examples is None else event.examples for event in events)
+
+
+def _examples_before(header: RunHeader, workers: list[WorkerResult], batch: int) -> int:
+    """Of a resumed run, the counted examples that belong to the run that it resumes."""
+    # The steps of a user's script are counted from their records, which are those of this run.
+    return 0 if header.spec.is_script else batch * sum(worker.steps_before for worker in workers)
 
 
 def _unrecorded_steps(header: RunHeader, training: Training, recorded: int, made: int) -> int:

@@ -76,6 +76,7 @@ def worker_results(run: StoredRun, sums: StepSums, outcomes: dict[str, FinishedE
             threads=threads.get(task),
             last_evaluation=evaluations.get(task),
             lines=_lines(outcomes.get(task)),
+            steps_before=before[task],
         )
         for task, host in run.header.worker_hosts.items()
     ]

@@ -145,7 +145,7 @@ def why_not_usable(result: Result, header: RunHeader) -> str:
         return f"what it exchanged was compressed (compress={header.spec.compress})"
     if not header.spec.record:
         return "it was not recorded (record=false)"
-    steps = min((worker.steps for worker in result.workers), default=0)
+    steps = min((worker.own_steps for worker in result.workers), default=0)
     if result.train_s < MIN_SECONDS or steps < MIN_STEPS:
         return (
             f"it is too short ({steps} steps in {result.train_s:.1f} s): run it again with --stop seconds="
@@ -241,7 +241,7 @@ def _threads(stored: StoredRun) -> Mapping[str, int]:
 def _bytes(result: Result) -> tuple[float, float]:
     """Bytes that a worker sends and receives in a step, on average."""
     known = [
-        (worker.exchanged, worker.exchanged.steps or worker.steps) for worker in result.workers if worker.exchanged
+        (worker.exchanged, worker.exchanged.steps or worker.own_steps) for worker in result.workers if worker.exchanged
     ]
     steps = sum(count for _, count in known)
     if not steps:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from paceline.present.numbers import duration
+from paceline.present.numbers import count, duration
 from paceline.present.thresholds import BACKGROUND_LOAD_CORES, SHORT_TRAINING_S
 from paceline.store.paths import RunPaths
 from paceline.store.result import Incident, Result
@@ -22,12 +22,15 @@ def run_notes(result: Result) -> list[str]:
     if any(at_s > result.train_s for at_s in injected_at):
         notes.append("a fault was injected after the last update, so it had no effect on the training")
     if result.traced_steps:
-        notes.append(f"phase times estimated from {result.traced_steps} traced steps")
+        notes.append(
+            f"phase times estimated from {count(result.traced_steps, 'traced step')}; "
+            "updates/s and examples/s leave out traced steps and their time, because tracing makes steps slower"
+        )
     elif any("fused" in worker.phases for worker in result.workers):
         notes.append("no step was traced, so the phases of steps are not known")
     if result.unrecorded_steps:
         notes.append(
-            f"{result.unrecorded_steps} of the steps have no record: their worker was killed after its gradient was "
+            f"{count(result.unrecorded_steps, 'step')} without a record: the worker was killed after its gradient was "
             "applied and before it had recorded the step"
         )
     notes += [_growth(growth) for growth in result.memory_growth]

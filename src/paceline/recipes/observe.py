@@ -86,7 +86,7 @@ def _of_worker(worker: WorkerResult, result: Result) -> Observation:
     accuracy = evaluation.accuracy if evaluation else None
     return {
         "worker_steps": float(steps),
-        "s_per_step": result.train_s / steps if steps else None,
+        "s_per_step": result.train_s / worker.own_steps if worker.own_steps else None,
         "worker_accuracy_pct": None if accuracy is None else accuracy * 100,
     }
 

@@ -105,6 +105,13 @@ class WorkerResult(msgspec.Struct, kw_only=True):
     """None if the worker evaluated nothing: usually only the chief does."""
     lines: list[CodeLine] = []
     """Of a user's script, the lines in which each phase was most often, from samples of its stack."""
+    steps_before: int = 0
+    """Of a resumed run, the steps that it took over from the run that it resumes."""
+
+    @property
+    def own_steps(self) -> int:
+        """The steps of this run, to which its phases belong."""
+        return max(0, self.steps - self.steps_before)
 
 
 class Traffic(msgspec.Struct, kw_only=True):
@@ -225,6 +232,7 @@ class Result(msgspec.Struct, kw_only=True):
     tainted: bool
     """Whether the run went back to a checkpoint or was resumed; such runs are left out of comparisons."""
     updates: int
+    """Of a resumed run, with those of the run that it resumes, as for `examples` and the steps of workers."""
     examples: int
     train_s: float
     """Seconds from the start of the training to the last update, or to the evaluation after it that ended the run."""
@@ -271,6 +279,8 @@ class Result(msgspec.Struct, kw_only=True):
     was applied and before it had recorded the step."""
     faults: list[FaultResult] = []
     """The faults that were injected with --fault."""
+    updates_before: int = 0
+    """Of a resumed run, the updates that it took over from the run that it resumes."""
     synchronous: bool = False
     """Whether every update needs a step of every worker."""
     single_worker: bool = False

@@ -85,9 +85,14 @@ def step_batches(journal: JournalReader, unshipped: Mapping[str, Iterable[bytes]
 
 
 def sample_batches(journal: JournalReader) -> Iterator[pl.DataFrame]:
-    """The rows of the table `samples` in parts, by host."""
+    """The rows of the table `samples` in parts, by host.
+
+    Samples of a host whose clock was not compared with the controller's are left out: their time is not known. A run
+    that is interrupted while its hosts start has such samples.
+    """
     for host in sorted(journal.hosts):
-        clocks = journal.clocks.get(host, ())
+        if not (clocks := journal.clocks.get(host)):
+            continue
         samples: list[HostSample] = []
         for new in journal.samples(host):
             samples += new

@@ -129,11 +129,18 @@ def _seed(result: Result) -> str:
 
 
 def _throughput(result: Result) -> str:
-    updates = f"{numbers.number(result.updates_per_s)} updates/s ({result.updates:,} updates)"
+    updates = f"{numbers.number(result.updates_per_s)} updates/s ({_updates(result)})"
     if not result.batch:
         return updates
     tokens = "" if result.tokens_per_s is None else f", {numbers.number(result.tokens_per_s)} tokens/s"
     return f"{updates}, {numbers.number(result.examples_per_s)} examples/s ({result.examples:,} examples){tokens}"
+
+
+def _updates(result: Result) -> str:
+    if not result.updates_before:
+        return f"{result.updates:,} updates"
+    own = result.updates - result.updates_before
+    return f"{result.updates:,} updates, {own:,} of them in this run after {result.updates_before:,} in the resumed one"
 
 
 def _quality(result: Result) -> str:
@@ -170,7 +177,7 @@ def _exchanged(worker: WorkerResult) -> str:
     if worker.exchanged is None:
         return numbers.MISSING
     sent, received = worker.exchanged.sent_mb, worker.exchanged.received_mb
-    steps = worker.steps if worker.exchanged.steps is None else worker.exchanged.steps
+    steps = worker.own_steps if worker.exchanged.steps is None else worker.exchanged.steps
     return " / ".join(map(numbers.number, (sent, received, (sent + received) / max(1, steps))))
 
 
@@ -180,7 +187,7 @@ def _staleness(worker: WorkerResult) -> str:
 
 
 def _fetched(worker: WorkerResult) -> str:
-    return f"{numbers.number(worker.fetched_mb)} / {numbers.number(worker.fetched_mb / max(1, worker.steps))}"
+    return f"{numbers.number(worker.fetched_mb)} / {numbers.number(worker.fetched_mb / max(1, worker.own_steps))}"
 
 
 def _hosts(result: Result) -> FittingTable:

@@ -1,7 +1,6 @@
 """The training loop of a worker, the same for every engine and strategy."""
 
 import math
-from copy import copy
 
 from safetensors.numpy import save
 
@@ -15,10 +14,10 @@ from paceline.train.context import Job, Outcome, TaskContext
 from paceline.train.dropout import Masks
 from paceline.train.evaluation import Evaluation
 from paceline.train.evaluator import Evaluator
+from paceline.train.exchange_count import ExchangeCount
 from paceline.train.flops_probe import operations_per_cpu_s
 from paceline.train.histograms import attach_histograms
 from paceline.train.strategy import (
-    CountsExchange,
     HasServers,
     HoldsModel,
     Prefetches,
@@ -49,13 +48,12 @@ def train(context: TaskContext, strategy: WorkerStrategy) -> Outcome:
         if observer := chief or evaluator:
             observer.begin(updates)
         first = updates if job.synchronous else job.first_step
-        before = copy(strategy.exchanged) if isinstance(strategy, CountsExchange) else None
+        exchange = ExchangeCount(strategy)
         try:
-            _steps(context, strategy, batches, chief or evaluator, outcome, first)
+            _steps(context, strategy, batches, chief or evaluator, outcome, exchange, first)
         finally:
             context.recorder.drop_step()
-        if before is not None and isinstance(strategy, CountsExchange):
-            exchanged = strategy.exchanged.since(before)
+        if exchanged := exchange.total():
             outcome.sent_bytes, outcome.received_bytes = exchanged.sent, exchanged.received
             outcome.exchange_steps = outcome.steps - first
     else:
@@ -101,6 +99,7 @@ def _steps(
     batches: BatchSource,
     observer: "Chief | Evaluator | None",
     outcome: Outcome,
+    exchange: ExchangeCount,
     first: int,
 ) -> None:
     """Make steps from number `first` on, until the run is over."""
@@ -118,6 +117,7 @@ def _steps(
         else:
             batch = batches.at(number)
         record.data_end_ns = clock_ns()
+        exchange.step_begins()
         step = strategy.step(batch)
         end_ns = clock_ns()
         if step.applied:
@@ -130,6 +130,7 @@ def _steps(
             recorder.drop_step()
             outcome.dropped += 1
         else:
+            exchange.discard_step()
             return
         # With backup workers, one that was left behind continues with the batch of the next update.
         record.step = number = step.update if context.job.backup else number + 1

@@ -133,7 +133,8 @@ class LiveRun:
         match entry:
             case TaskRecords(task, data) if len(data) >= RECORD_BYTES:
                 self._add_records(task, as_written(data), header)
-            case HostSamples(host, samples) if host in self.hosts and samples:
+            # The time of a sample is not known before the clock of its host was compared with the controller's.
+            case HostSamples(host, samples) if host in self.hosts and samples and host in self._recent.clocks:
                 times = np.array([sample.t_ns for sample in samples], np.int64)
                 seconds = on_run_clock(times, self._recent.clocks.get(host, ())) / 1e9
                 counters = [counters_of(one, float(t)) for one, t in zip(samples, seconds, strict=True)]

@@ -10,6 +10,7 @@ from paceline.analyze.clocks import clock_uncertainty
 from paceline.analyze.critical_path import critical_path
 from paceline.analyze.machines import Machines
 from paceline.analyze.phases import last_steps_of
+from paceline.analyze.training import steps_before
 from paceline.plan.limits import HostLimits
 from paceline.plan.roles import SERVER
 from paceline.present.numbers import percent
@@ -53,7 +54,7 @@ def collect_facts(
             WorkerFacts(
                 task=worker.task,
                 host=worker.host,
-                steps=worker.steps,
+                steps=worker.own_steps,
                 phases=_phases(worker.phases, step_s.get(worker.task, 0.0)),
                 detail=_detail(worker.phases),
                 lines={line.phase: f"{percent(line.share)} in {line.where}" for line in reversed(worker.lines)},
@@ -217,9 +218,9 @@ def _arithmetic_s(run: StoredRun, threads: dict[str, int]) -> float | None:
 
     It is the mean over all steps: workers on machines with fewer or slower cores need longer for theirs.
     """
-    operations = run.header.operations_per_example
+    operations, before = run.header.operations_per_example, steps_before(run.header)
     speeds = [
-        (event.operations_per_cpu_s * threads.get(event.task, 1), max(1, event.steps))
+        (event.operations_per_cpu_s * threads.get(event.task, 1), max(1, event.steps - before.get(event.task, 0)))
         for event in run.all(FinishedEvent)
         if event.operations_per_cpu_s
     ]

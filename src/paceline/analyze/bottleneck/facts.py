@@ -57,6 +57,7 @@ class WorkerFacts(msgspec.Struct, frozen=True, kw_only=True):
     task: str
     host: str
     steps: int
+    """Steps of this run, to which the phases belong, without those of a run that it resumes."""
     phases: Phases
     use: TaskUse = TaskUse()
     threads: int = 1
