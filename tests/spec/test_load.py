@@ -61,6 +61,7 @@ def test_flags_toml_and_keywords_give_equal_experiments(tmp_path: Path) -> None:
         ({"sample_hz": 5000}, "sample_hz"),
         ({"eval_every": -1}, "eval-every -1"),
         ({"stop": []}, "list of stop rules is empty"),
+        ({"executor_memory": "300m"}, "must be 512m or more"),
     ],
 )
 def test_invalid_value_is_refused_in_one_line(fields: dict[str, Any], message: str) -> None:

@@ -7,7 +7,8 @@ from paceline.errors import SpecError
 
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,47}")
 _HEAP = re.compile(r"(\d{1,7})([mg])", re.ASCII)
-_MIN_HEAP_MIB = 256
+_MIN_HEAP_MIB = 512
+"""Spark refuses to start with less than 450 MiB, and some collectors leave less than the whole heap to it."""
 _MASTER = re.compile(r"spark://[^\s/]+:\d+|yarn|local\[(\d+|\*)\]", re.ASCII)
 
 
@@ -52,7 +53,7 @@ def heap_mib(text: str) -> int:
     match = _HEAP.fullmatch(text.strip().lower())
     size = int(match[1]) * (1024 if match[2] == "g" else 1) if match else 0
     if size < _MIN_HEAP_MIB:
-        raise SpecError(f"memory '{text}': must be {_MIN_HEAP_MIB}m or more, e.g. 512m or 2g")
+        raise SpecError(f"memory '{text}': must be {_MIN_HEAP_MIB}m or more, e.g. 1g")
     return size
 
 
