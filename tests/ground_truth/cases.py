@@ -98,8 +98,6 @@ SPARK_CASES = [
     # One executor with very little CPU.
     case("straggler-spark", "straggler", "w1 on h3", stop="seconds=20", fault="slow h3 to 0.1 cpus at 1s",
          **{**SPARK, "layout": "p w w"}, **NETNS),
-    # The examples fill the heap of the executor.
-    case("gc-spark", "gc", "w0 on h2", stop="seconds=25", executor_memory="512m", **{**SPARK, "strategy": "lbfgs"}),
 ]  # fmt: skip
 """Runs on Spark. Each starts a cluster, which takes longer than the run."""
 BY_NAME = {case.name: case for case in (*CASES, *SPARK_CASES)}

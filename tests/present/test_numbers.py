@@ -3,6 +3,7 @@ from paceline.present.numbers import (
     count,
     decimals,
     median_and_range,
+    milliseconds,
     number,
     percent,
     phase_shares,
@@ -25,6 +26,12 @@ def test_decimals_have_the_requested_number_of_digits() -> None:
     assert decimals(0.34399, 4) == "0.3440"
     assert decimals(51_000.0, 0) == "51,000"
     assert decimals(1234.5, None) == number(1234.5)
+
+
+def test_a_duration_of_a_second_or_more_is_in_seconds() -> None:
+    assert [milliseconds(seconds) for seconds in (0.00030, 0.0246, 0.9994, 0.9996, 2.457)] == [
+        "0.3 ms", "24.6 ms", "999 ms", "1.00 s", "2.46 s",
+    ]  # fmt: skip
 
 
 def test_percentages_have_a_space_before_the_sign() -> None:

@@ -28,7 +28,8 @@ def seconds(value: float | None) -> str:
 
 
 def milliseconds(seconds_: float) -> str:
-    return f"{seconds_ * 1e3:.3g} ms"
+    """0.0246 -> `24.6 ms`; in seconds if it is one or more."""
+    return f"{seconds_ * 1e3:.3g} ms" if seconds_ < 0.9995 else f"{seconds_:.2f} s"
 
 
 def percent(share: float | None, digits: int = 0) -> str:
