@@ -9,8 +9,10 @@ import msgspec
 import pytest
 import zmq
 
+from paceline.engines.spark import step_channel
 from paceline.engines.spark.secrets import SPARK_SECRET, new_secrets
 from paceline.engines.spark.step_channel import Done, DriverChannel, FromDriver, Steps, StepTimes, WorkerChannel
+from paceline.errors import PeersGone
 from paceline.train.context import Outcome
 from paramserver.running_server import JOB
 
@@ -60,6 +62,31 @@ def test_a_halt_of_a_worker_reaches_the_driver(driver: DriverChannel, halted: th
     worker._rendezvous.halted.set()
     worker.receive()
     assert halted.wait(20)
+    worker.close()
+
+
+def test_only_time_in_which_a_worker_listens_counts_as_silence(
+    driver: DriverChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0
+    monkeypatch.setattr(step_channel, "clock_ns", lambda: now)
+    worker = worker_channel(driver.address)
+    now += 2 * step_channel._SILENT_NS  # At the barrier, while the driver loads the data.
+    worker.receive()
+
+    class SilentSocket:
+        def poll(self, _: int) -> bool:
+            nonlocal now
+            now += step_channel._SILENT_NS // 2
+            return False
+
+        def send(self, _: bytes) -> None:
+            pass
+
+    socket, worker._socket = worker._socket, SilentSocket()  # type: ignore[assignment]
+    with pytest.raises(PeersGone, match="no answer from the driver"):
+        receive(worker, tries=4)
+    worker._socket = socket
     worker.close()
 
 

@@ -193,7 +193,7 @@ class WorkerChannel:
         socket.connect(address)
         self._decoder = msgspec.msgpack.Decoder(FromDriver)
         self._clock = DriverClock()
-        self._pinged_ns = self._heard_ns = clock_ns()
+        self._pinged_ns = self._heard_ns = self._listened_ns = clock_ns()
         self._halt_sent = False
         self._send(Joined())
         self._ping()
@@ -206,11 +206,16 @@ class WorkerChannel:
             self._halt_sent = True
             self._send(Halt())
         now_ns = clock_ns()
+        # The driver is not silent while this worker does not listen, such as at the barrier.
+        self._heard_ns += now_ns - self._listened_ns
+        self._listened_ns = now_ns
         if now_ns - self._heard_ns > _SILENT_NS:
             raise PeersGone(f"no answer from the driver for {_SILENT_NS // 10**9} s")
         if now_ns - self._pinged_ns > _PING_EVERY_NS:
             self._ping()
-        if not self._socket.poll(_POLL_MS):
+        has_message = self._socket.poll(_POLL_MS)
+        self._listened_ns = clock_ns()
+        if not has_message:
             return None
         message: FromDriver = self._decoder.decode(self._socket.recv())
         self._heard_ns = clock_ns()
