@@ -99,6 +99,7 @@ def test_a_report_file_has_the_predictions(browser: Any, runs: Path) -> None:
     page.close()
 
 
+@pytest.mark.slow
 def test_the_page_predicts_when_it_is_asked(browser: Any, runs: Path) -> None:
     problems: list[str] = []
     with serving(runs) as server:
