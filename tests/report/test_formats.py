@@ -26,10 +26,11 @@ def test_several_formats_are_written_next_to_each_other(
 def test_a_report_of_many_runs_says_how_many_are_done(sweep: list[RunPaths], tmp_path: Path) -> None:
     seen: list[tuple[str, int, int]] = []
     write_report("sweep", sweep, tmp_path / "sweep.html", ["html"], lambda *progress: seen.append(progress))
-    read, charted = seen[: len(sweep)], seen[len(sweep) :]
+    read, charted, others = seen[: len(sweep)], seen[len(sweep) : -1], seen[-1:]
     assert read == [("reading runs", number, len(sweep)) for number in range(len(sweep))]
     assert charted == [("making charts of runs", number, len(charted)) for number in range(len(charted))]
     assert charted
+    assert [what for what, _, _ in others] == ["predicting other settings"]
 
 
 def test_the_name_of_the_file_comes_from_the_runs(

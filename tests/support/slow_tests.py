@@ -69,6 +69,16 @@ SLOW_TESTS = (
     f"{_N_TIMES_B}[allreduce-w w w-3-torch]",
     "test_finishing_memory.py::test_ten_times_the_records_do_not_need_ten_times_the_memory[allreduce]",
     "test_training_options.py::test_every_worker_evaluates_and_histograms_match_the_parameters[tensorflow]",
+    "test_browser.py::test_all_charts_are_drawn_and_fit_without_errors_or_barriers[1280-800-dark]",
+    "test_browser.py::test_all_charts_are_drawn_and_fit_without_errors_or_barriers[3840-2160-light]",
+    "test_user_workload.py::test_a_torch_module_trains_with_every_strategy[allreduce]",
+    "test_cells.py::test_a_workload_trains_with_engine_and_strategy[sparse-logreg:sparse tensorflow ps-sync]",
+    "test_cells.py::test_a_workload_trains_with_engine_and_strategy[sparse-logreg:dense torch ps-async]",
+    "test_matmul.py::test_the_trace_and_the_fetched_bytes_are_right[torch-2-scattered]",
+    "test_outside_package.py::test_an_evaluation_at_the_last_update_is_of_the_stored_mean",
+    "test_user_losses.py::test_a_declared_metric_of_the_user_ends_a_run[right=0.9]",
+    "test_strategies.py::test_run_ends_at_the_loss_of_its_stop_rule[tensorflow-ps-sync-pw w]",
+    f"{_N_TIMES_B}[allreduce-w w-2-tensorflow]",
 )
 
 
