@@ -139,6 +139,8 @@ def test_a_machine_with_another_paceline_is_refused_with_the_remedy(
     assert said in result["reason"]
     assert f"run `paceline hosts prepare {hosts}`" in result["reason"]
     assert result["updates"] == 0
+    for machine in machines:
+        shutil.rmtree(machine.outside(f"{machines['node1'].home}/other"))
     assert_nothing_left(machines)
 
 
