@@ -36,7 +36,7 @@ def test_a_run_that_does_not_reach_its_target_fails_at_the_time_limit_with_its_r
     code, result = run.result()
     assert time.monotonic() - started_s < 30
     assert (code, result["status"], result["reached"]) == (1, "failed", None)
-    assert result["reason"].startswith("did not reach loss=0.0001 within the time limit of 4s (loss ")
+    assert result["reason"].startswith("did not reach loss=0.0001 within the time limit of 4s (best: loss ")
     assert result["reason"].endswith("raise the limit with --time-limit")
     assert result["final"]["loss"] is not None
     assert len({worker["steps"] for worker in result["workers"]}) == 1

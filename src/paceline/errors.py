@@ -39,6 +39,10 @@ _NOTE_LENGTH = 64
 """More than the note has that replaces a part of a text."""
 
 
+STEP_NOTE = "in step "
+"""How the note begins that an exception gets in a training step; the step and its batch follow."""
+
+
 def shorten(text: str, length: int = _MAX_TEXT_LENGTH) -> str:
     """The text; if it has more than `length` characters and a few, its middle is replaced by a note that says how many.
 

@@ -44,12 +44,12 @@ def add_evaluations(state: RunState, tmp_path: Path, losses: Iterable[float]) ->
 
 def test_a_run_without_improvement_is_said_to_be_at_a_plateau(tmp_path: Path) -> None:
     state = moment_of("loss=0.3", "plateau=100")
-    add_evaluations(state, tmp_path, [0.9] * PLATEAU_EVALUATIONS)
+    add_evaluations(state, tmp_path, [0.95, 0.9, *[0.91] * (PLATEAU_EVALUATIONS - 1)])
     assert plateau_incident(state) is None
     add_evaluations(state, tmp_path, [0.95])
     assert progress(state)["plateau=100"] == PLATEAU_EVALUATIONS / 100
     assert plateau_incident(state) == (
-        "no improvement for 50 evaluations (loss 0.9500, accuracy 50.00% at update 0): the run may never reach "
+        "no improvement for 50 evaluations (best: loss 0.9000, accuracy 50.00% at update 100): the run may never reach "
         "loss=0.3; --stop plateau=N ends such a run"
     )
     before = state.snapshot()

@@ -64,7 +64,8 @@ def run(tmp_path: Path, fail: str = "pass", label: int = 0, **fields: Any) -> tu
         (
             "yield np.zeros((4, 3), np.float32), np.zeros(4, int)",
             {"strategy": "allreduce", "layout": "w w", "on_failure": "restart"},
-            "w1 on h2 failed: RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x3 and 2x2)",
+            "w1 on h2 failed: RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x3 and 2x2) "
+            "(in step 20 with inputs float32 (4, 3), target int64 (4,))",
         ),
         (
             """
@@ -85,6 +86,10 @@ def test_an_error_in_training_ends_the_run_without_a_restart(
     result, stored = run(tmp_path, fail, **fields)
     assert (result.status, result.reason) == ("failed", reason)
     assert not stored.first("restarting")
+    # Only frames of the user's file, or none: the whole traceback is in the log.
+    assert "site-packages" not in (result.traceback or "")
+    assert "paceline/train" not in (result.traceback or "")
+    assert bool(result.traceback) == ("in step" not in reason)
 
 
 def test_an_error_in_the_evaluation_is_not_retried_and_a_long_message_is_cut(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ controller was killed.
 import math
 from typing import Any
 
+import msgspec
 import polars as pl
 
 from paceline.analyze.bottleneck.collect_facts import collect_facts
@@ -21,6 +22,7 @@ from paceline.analyze.run_hosts import hosts_between
 from paceline.analyze.training import Training, first_step_s, total_s, updates_of
 from paceline.analyze.utilisation import flops_utilisation, tokens_per_s
 from paceline.analyze.workers import StepSums, run_exchanged, worker_results
+from paceline.plan.place import time_limit_s
 from paceline.plan.roles import CHIEF
 from paceline.spec.experiment import IDENTIFYING
 from paceline.spec.fault import not_injected
@@ -125,7 +127,7 @@ def _outcome(run: StoredRun, training: Training) -> dict[str, Any]:
             )
             for event in run.all(IncidentEvent)
         ],
-        "traceback": _traceback(run) if is_users_code else None,
+        "traceback": _traceback(run) if is_users_code and status == "failed" else None,
         "faults": recoveries(
             run.events,
             training.step_ends,
@@ -151,6 +153,7 @@ def _amounts(run: StoredRun, training: Training, workers: list[WorkerResult], su
         "examples_per_update": (
             batch * gradients if counted is None or header.spec.is_script else examples // max(1, updates)
         ),
+        "time_limit_s": time_limit_s(header.spec),
         "lr": header.lr,
         "optimizer": header.optimizer,
         "exchanged": run_exchanged(workers, updates - updates_before, own_steps, batch),
@@ -237,8 +240,17 @@ def _verdict(run: StoredRun, workers: list[WorkerResult], hosts: list[HostResult
         machines=machines,
         background_cores=_background_cores(run, training, machines),
     )
-    verdict = judge(facts, configuration_of(run.header))
-    return judge_over_time(run, verdict, training.start_s, training.end_s)
+    configuration = configuration_of(run.header, run.paths.directory.parent)
+    verdict = judge_over_time(run, judge(facts, configuration), training.start_s, training.end_s)
+    # What a failed run needs is said by its reason; only one that was too slow for its time limit can be made faster.
+    if _status(run)[0] == "failed" and not _used_up_time_limit(run, training):
+        return msgspec.structs.replace(verdict, remedy=[])
+    return verdict
+
+
+def _used_up_time_limit(run: StoredRun, training: Training) -> bool:
+    limit_s = time_limit_s(run.header.spec)
+    return limit_s is not None and total_s(run) - training.start_s >= limit_s
 
 
 def _background_cores(run: StoredRun, training: Training, machines: Machines) -> dict[str, float]:
@@ -272,7 +284,10 @@ def _final(run: StoredRun, chief: FinishedEvent | None) -> Final:
 
 def _traceback(run: StoredRun) -> str | None:
     """The traceback of the error that ended the run: of a task's own error, not of one that follows from it."""
-    failed = [event for event in run.events if event["event"] == "failed"]
+    restarts = [number for number, event in enumerate(run.events) if event["event"] == "restarting"]
+    # The run recovered from what failed before.
+    since_restart = run.events[restarts[-1] + 1 if restarts else 0 :]
+    failed = [event for event in since_restart if event["event"] == "failed"]
     cause = next((event for event in failed if event.get("permanent")), failed[0] if failed else {})
     return cause.get("traceback") or None
 

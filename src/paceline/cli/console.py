@@ -39,7 +39,10 @@ def output() -> Console:
 
 def messages(file: TextIO | None = None) -> Console:
     """The console for progress and messages, on stderr unless a file is given."""
-    return sanitized(_Messages(file=file or sys.stderr, highlight=False, quiet=not (file or sys.stderr)))
+    console = _Messages(file=file or sys.stderr, highlight=False, quiet=not (file or sys.stderr))
+    # Lines in a file are as long as they are: rich would wrap them at 80 columns.
+    console.soft_wrap = not console.is_terminal
+    return sanitized(console)
 
 
 def print_message(line: str) -> None:

@@ -24,6 +24,7 @@ def doctor(
 
     from paceline.cli.console import output
     from paceline.data.registry import presence
+    from paceline.engines.import_check import import_errors
     from paceline.engines.registry import engine_plugins
     from paceline.hosts.capabilities import capabilities
     from paceline.hosts.registry import host_plugins
@@ -38,7 +39,12 @@ def doctor(
 
     engines = engine_plugins()
     line(True, "python", f"{platform.python_version()} on {platform.system()}, {os.cpu_count()} cores")
+    broken_modules = import_errors(engine.required_module for engine in engines.found.values() if engine.installed)
     for name, engine in engines.found.items():
+        if reason := broken_modules.get(engine.required_module):
+            detail = f"{engine.version or ''} is installed, but importing it fails ({reason})".lstrip()
+            line(False, f"engine {name}", f"{detail}: repair or reinstall its packages")
+            continue
         line(engine.installed, f"engine {name}", engine.version or f"not installed: {engine.install_hint}")
         for problem in engine.problems:
             line(False, f"engine {name}", problem)

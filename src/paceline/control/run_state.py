@@ -3,7 +3,7 @@
 import copy
 import math
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 import msgspec
@@ -129,6 +129,8 @@ class RunState:
         """(update, loss, accuracy) of the last evaluation."""
         self.improvement = {str(rule): Improvement() for rule in plan.spec.stop if rule.needs_evaluations}
         """By stop rule, how its loss or accuracy has improved so far."""
+        self.best_evaluations: dict[str, tuple[int, float, float]] = {}
+        """By stop rule, (update, loss, accuracy) of the evaluation at which its loss or accuracy was best."""
         self.workers = {place.task: WorkerState(place.task, place.host) for place in plan.workers}
         self.servers = {place.task: ServerState(place.task, place.host) for place in plan.servers}
         self.hosts = {host: HostState(host) for host in plan.layout.hosts}
@@ -276,8 +278,11 @@ class RunState:
     def _add_evaluations(self, evaluations: np.ndarray) -> None:
         for rule in self.plan.spec.stop:
             if improvement := self.improvement.get(str(rule)):
-                for value in _values_of(rule, evaluations):
-                    improvement.add(float(value))
+                for one, value in _with_values(rule, evaluations):
+                    if improvement.add(value) == 0:
+                        best = int(one["update"]), float(one["loss"]), float(one["accuracy"])
+                        # Not changed in place: snapshots share it.
+                        self.best_evaluations = {**self.best_evaluations, str(rule): best}
 
     def add_samples(self, host: str, samples: Iterable[HostSample]) -> None:
         recent = self._samples[host]
@@ -311,13 +316,14 @@ def _bytes_moved(first: object, last: object) -> int:
     return sum(getattr(last, direction) - getattr(first, direction) for direction in ("rx_bytes", "tx_bytes"))
 
 
-def _values_of(rule: StopRule, evaluations: np.ndarray) -> np.ndarray:
-    """Of the quality that the rule names, less is better. Records have only loss and accuracy: of another quality it is
-    the loss that says if the model improves, and nothing if there is none."""
-    if rule.kind == "accuracy":
-        return -evaluations["accuracy"]
-    loss: np.ndarray = evaluations["loss"]
-    return loss if rule.kind in ("loss", PLATEAU) else loss[~np.isnan(loss)]
+def _with_values(rule: StopRule, evaluations: np.ndarray) -> Iterator[tuple[np.void, float]]:
+    """Evaluations with the quality that the rule names, of which less is better. Records have only loss and accuracy: of
+    another quality it is the loss that says if the model improves, and nothing if there is none."""
+    for one in evaluations:
+        if rule.kind == "accuracy":
+            yield one, -float(one["accuracy"])
+        elif rule.kind in ("loss", PLATEAU) or not math.isnan(one["loss"]):
+            yield one, float(one["loss"])
 
 
 def _seconds(records: np.ndarray) -> dict[str, float]:

@@ -18,7 +18,7 @@ def plateau_incident(state: RunState) -> str | None:
     if not is_at_plateau(state):
         return None
     return (
-        f"no improvement for {state.evaluations_without_improvement} evaluations{_last_evaluation(state)}: the run may "
+        f"no improvement for {state.evaluations_without_improvement} evaluations{_best_evaluation(state)}: the run may "
         f"never reach {_targets(state)}; --stop plateau=N ends such a run"
     )
 
@@ -30,16 +30,19 @@ def time_limit_exceeded(state: RunState) -> str | None:
         return None
     limit, targets = units.duration_text(limit_s), _targets(state)
     missed = f"did not reach {targets}" if targets else "was not finished"
-    return f"{missed} within the time limit of {limit}{_last_evaluation(state)}: raise the limit with --time-limit"
+    return f"{missed} within the time limit of {limit}{_best_evaluation(state)}: raise the limit with --time-limit"
 
 
 def _targets(state: RunState) -> str:
     return " or ".join(str(rule) for rule in state.plan.spec.stop if rule.is_target)
 
 
-def _last_evaluation(state: RunState) -> str:
-    if state.evaluation is None:
+def _best_evaluation(state: RunState) -> str:
+    """The evaluation that was best for a target of the run; without a target, the last one."""
+    best = [state.best_evaluations[str(rule)] for rule in state.plan.spec.stop if str(rule) in state.best_evaluations]
+    evaluation = best[0] if best else state.evaluation
+    if evaluation is None:
         return ""
-    update, loss, share = state.evaluation
+    update, loss, share = evaluation
     quality = f"loss {loss:.4f}" + ("" if math.isnan(share) else f", accuracy {share:.2%}")
-    return f" ({quality} at update {update:,})"
+    return f" ({'best: ' if best else ''}{quality} at update {update:,})"

@@ -83,8 +83,9 @@ def _what(result: Result) -> list[str]:
         f"data: {result.data}",
     ]
     try:
-        header = StoredRun(RunPaths(Path(result.dir))).header
-        lines.append(f"command: {configuration_of(header).command()}")
+        paths = RunPaths(Path(result.dir))
+        configuration = configuration_of(StoredRun(paths).header, paths.directory.parent)
+        lines.append(f"command: {configuration.command()}")
     except StoreError:
         pass  # The directory is gone or damaged; the result says enough.
     return lines

@@ -129,7 +129,7 @@ def place(spec: RunSpec, catalog: Catalog) -> RunPlan:
         update_limit=limit,
         eval_every=_eval_every(spec, strategy),
         optimizer=plan_optimizer(spec, workload, catalog, layout, last_update=limit),
-        time_limit_s=_time_limit_s(spec),
+        time_limit_s=time_limit_s(spec),
         transport=_transport(spec, workload, catalog, kind),
         limits=limits(spec, layout),
         trains=workload.trains,
@@ -276,7 +276,8 @@ def _check_script_rules(spec: RunSpec) -> None:
             )
 
 
-def _time_limit_s(spec: RunSpec) -> float | None:
+def time_limit_s(spec: RunSpec) -> float | None:
+    """Seconds of training after which a run that has met no stop rule ends; None without a limit."""
     if spec.time_limit is not None:
         return units.time_limit(spec.time_limit)
     return DEFAULT_TIME_LIMIT_S if spec.stop and all(rule.is_target for rule in spec.stop) else None

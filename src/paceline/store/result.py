@@ -279,6 +279,8 @@ class Result(msgspec.Struct, kw_only=True):
     was applied and before it had recorded the step."""
     faults: list[FaultResult] = []
     """The faults that were injected with --fault."""
+    time_limit_s: float | None = None
+    """Seconds of training after which the run would have ended as failed; None without a limit."""
     updates_before: int = 0
     """Of a resumed run, the updates that it took over from the run that it resumes."""
     synchronous: bool = False

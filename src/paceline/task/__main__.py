@@ -28,7 +28,7 @@ from paceline.task import connections
 from paceline.task.cgroups import join_cgroups
 from paceline.task.channel import Channel
 from paceline.task.classify_error import is_permanent
-from paceline.task.summarize_error import summarize_error
+from paceline.task.summarize_error import step_of, summarize_error
 from paceline.train.context import Job, Outcome, TaskContext
 
 if TYPE_CHECKING:
@@ -55,10 +55,12 @@ def main() -> None:
         logging.getLogger("paceline").error("%s", shown)
         permanent = is_permanent((error.__cause__ if is_script else None) or error, channel.order.may_pass)
         in_workload = permanent and not is_script and _is_in_workload(error, channel.order)
+        traceback_text = _traceback(error, channel.order, files)
         line = summarize_error(error)
         if in_workload and not channel.has_started and not isinstance(error, PacelineError):
             line = f"{line} ({_place(error, channel.order, files)})"
-        traceback_text = _traceback(error, channel.order, files)
+        elif permanent and not traceback_text:
+            line += step_of(error)
         channel.failed(line, traceback_text, permanent=permanent, in_workload=in_workload)
         code = 1
     sys.stderr.flush()

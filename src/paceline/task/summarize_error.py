@@ -2,7 +2,7 @@
 
 import re
 
-from paceline.errors import PacelineError, message_of, one_line, shorten
+from paceline.errors import STEP_NOTE, PacelineError, message_of, one_line, shorten
 
 _MAX_LENGTH = 300
 _MAX_SEARCHED_LENGTH = 100_000
@@ -26,6 +26,12 @@ def summarize_error(error: BaseException) -> str:
         text = _without_graph_locations(text)
     line = one_line(shorten(text, _MAX_LENGTH))
     return line if isinstance(error, PacelineError) else f"{type(error).__name__}: {line}"
+
+
+def step_of(error: BaseException) -> str:
+    """` (in step 12 with inputs float32 (100, 3), target int64 (100,))`; empty if the error was not in a step."""
+    notes = [note for note in getattr(error, "__notes__", ()) if str(note).startswith(STEP_NOTE)]
+    return f" ({one_line(shorten(notes[0], _MAX_LENGTH))})" if notes else ""
 
 
 def _without_graph_locations(text: str) -> str:

@@ -24,6 +24,7 @@ from paceline.store.result import Result, WorkerResult
 from paceline.terminal.fault_table import faults_table
 from paceline.terminal.fitting_table import FittingTable, UnwrappedLine
 from paceline.terminal.tables import status
+from paceline.units import duration_text
 
 _SHOWN_ELSEWHERE = ("record", "sample_hz", "fault")
 """Settings that are not listed: those of the measurement itself, and faults, which have a table."""
@@ -60,7 +61,15 @@ def _head(result: Result) -> Table:
             f"{result.title} · {result.engine} · {result.strategy} · layout '{result.layout}' "
             f"on {result.hosts_kind} hosts{_batch(result)}{_seed(result)} · repeat {result.repeat}",
         ),
-        ("settings", ", ".join(f"{k} {' '.join(v) if isinstance(v, list) else v}" for k, v in settings.items())),
+        (
+            "settings",
+            ", ".join(
+                [
+                    *(f"{k} {' '.join(v) if isinstance(v, list) else v}" for k, v in settings.items()),
+                    *_time_limit(result),
+                ]
+            ),
+        ),
         ("data", result.data),
         *(_measured(result) if _made_steps(result) else [("time", f"total {numbers.seconds(result.total_s)}")]),
         ("directory", result.dir),
@@ -118,6 +127,10 @@ def _labelled(rows: list[tuple[str, RenderableType]], *, label_width: int = 0) -
 def _is_notable(setting: str, value: Any) -> bool:
     """Settings with their default value are left out."""
     return setting not in _SHOWN_ELSEWHERE and value != [] and value != DEFAULTS.get(setting)
+
+
+def _time_limit(result: Result) -> list[str]:
+    return [] if result.time_limit_s is None else [f"time limit {duration_text(result.time_limit_s)}"]
 
 
 def _batch(result: Result) -> str:

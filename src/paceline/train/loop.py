@@ -5,6 +5,7 @@ import math
 from safetensors.numpy import save
 
 from paceline.data.batches import Batch, Examples
+from paceline.errors import STEP_NOTE
 from paceline.recording.layout import RecordKind
 from paceline.recording.recorder import clock_ns
 from paceline.spec.stop import Improvement, StopRule, first_met_rule, limiting_rule
@@ -118,7 +119,11 @@ def _steps(
             batch = batches.at(number)
         record.data_end_ns = clock_ns()
         exchange.step_begins()
-        step = strategy.step(batch)
+        try:
+            step = strategy.step(batch)
+        except Exception as error:
+            error.add_note(f"{STEP_NOTE}{number} with {_describe(batch)}")
+            raise
         end_ns = clock_ns()
         if step.applied:
             recorder.end_step(end_ns, step.update, step.loss, step.staleness)
@@ -233,6 +238,12 @@ class Chief:
 
     def _set_reached(self, rule: StopRule, outcome: Outcome, now_ns: int, update: int) -> None:
         outcome.reached, outcome.reached_ns, outcome.reached_update = str(rule), now_ns, update
+
+
+def _describe(batch: Batch) -> str:
+    """`inputs float32 (100, 2), target int64 (100,)`"""
+    inputs = " and ".join(f"{array.dtype} {array.shape}" for array in batch.inputs)
+    return f"inputs {inputs}, target {batch.target.dtype} {batch.target.shape}"
 
 
 def _copy(batch: Batch) -> Batch:

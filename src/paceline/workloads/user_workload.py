@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import math
 import sys
+import sysconfig
 import traceback
 from collections.abc import Collection, Iterator
 from contextlib import redirect_stdout
@@ -27,6 +28,11 @@ from paceline.workloads.workload import Metric, Workload
 
 _MAX_CODE_FILES = 500
 _MAX_CODE_BYTES = 16 * 2**20
+_LIBRARIES = (
+    *(sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
+    str(Path(user_files.__file__).parent),
+)
+"""Folders of code that is not the user's: Python, installed packages and Paceline."""
 WORKLOAD_VARIABLE = "WORKLOAD"
 """The variable of a user's file that contains the workload."""
 
@@ -115,12 +121,20 @@ def user_code(name: str) -> frozenset[str]:
 
 
 def user_traceback(error: BaseException, files: Collection[str]) -> str:
-    """The part of the traceback that starts in one of the user's files; all of it if none is in it."""
+    """The part of the traceback that starts in one of the user's files, without frames of installed packages; empty if
+    none is in it."""
     summary = traceback.TracebackException.from_exception(error)
     first = next((number for number, frame in enumerate(summary.stack) if frame.filename in files), None)
-    if first is not None:
-        summary.stack = traceback.StackSummary.from_list(summary.stack[first:])
-    return shorten("".join(summary.format(chain=first is None)))
+    if first is None:
+        return ""
+    kept = [frame for frame in summary.stack[first:] if frame.filename in files or not _is_library(frame.filename)]
+    summary.stack = traceback.StackSummary.from_list(kept)
+    return shorten("".join(summary.format(chain=False)))
+
+
+def _is_library(filename: str) -> bool:
+    """Whether a frame's file belongs to Python, to an installed package or to Paceline."""
+    return filename.startswith("<frozen ") or any(filename.startswith(folder) for folder in _LIBRARIES)
 
 
 def passes_through(error: BaseException, files: Collection[str]) -> bool:
@@ -177,7 +191,9 @@ def _load_error(error: BaseException, name: str, file: str) -> UserCodeError:
         line = f"it calls {call}: remove the call, or put it below if __name__ == '__main__'"
         return UserCodeError(f"{name} cannot be loaded: {line}", "")
     line = f"{type(error).__name__}: {message_of(error)}"
-    return UserCodeError(f"{name} cannot be loaded: {line}", user_traceback(error, [file]))
+    # The error of a file that cannot be parsed has no frame in it, but says where the mistake is.
+    where = user_traceback(error, [file]) or "".join(traceback.format_exception_only(error))
+    return UserCodeError(f"{name} cannot be loaded: {line}", where)
 
 
 def check_workload(workload: Workload, name: str) -> None:

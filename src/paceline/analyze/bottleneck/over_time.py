@@ -144,7 +144,9 @@ def judge_window(window: StoredRun, start_s: float, end_s: float) -> Verdict:
         machines=machines,
         background_cores=background_cores(window.samples, start_s=start_s, end_s=end_s, shared=machines.shared),
     )
-    return judge(msgspec.structs.replace(facts, startup_s=0.0), configuration_of(window.header))
+    return judge(
+        msgspec.structs.replace(facts, startup_s=0.0), configuration_of(window.header, window.paths.directory.parent)
+    )
 
 
 def agreeing_windows(windows: Sequence[JudgedWindow], verdict: Verdict) -> list[JudgedWindow]:

@@ -3,6 +3,7 @@
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from paceline.analyze.bottleneck.suspect import Suspect
 from paceline.plan.roles import host_names
 from paceline.present.bottleneck import COMMAND_MARK
 from paceline.present.numbers import count
-from paceline.spec.experiment import DEFAULTS, OPTIONS
+from paceline.spec.experiment import OPTIONS
 from paceline.spec.interval import Interval
 from paceline.spec.run_options import RunSpec
 from paceline.spec.script import arguments, is_module, target
@@ -23,12 +24,28 @@ _FLAGS = (
     "latency", "cpus", "trusted_network",
 )  # fmt: skip
 """Options that have a flag of their own on the command line; the others are given with --set."""
+_FLAGS_UNLESS_DEFAULT = ("seed", "backup", "on_failure", "restarts", "time_limit")
 _TRAINING = ("init", "activation", "steps_per_epoch", "shard", "shuffle", "eval_by", "histograms")
 _OPTIMIZER = ("lr", "momentum", "lr_scale", "optimizer", "schedule", "clip", "param_groups")
-_SETTINGS = (*_OPTIMIZER, "threads", "transport", "eval_examples", "trace_every", *_TRAINING)
+_SETTINGS = (
+    *_OPTIMIZER,
+    "threads",
+    "transport",
+    "eval_examples",
+    "trace_every",
+    *_TRAINING,
+    "checkpoint_keep",
+    "sample_hz",
+    "record",
+)
 _ENGINE_OPTIONS = ("master", "executor_memory", "driver_memory", "lineage")
 """Options that only some engines have."""
-_LAUNCH_FLAGS = ("layout", "hosts", "link", "latency", "cpus", "trusted_network", "threads", "on_failure")
+_LAUNCH_FLAGS = (
+    "layout", "hosts", "link", "latency", "cpus", "trusted_network", "threads", "on_failure", "restarts", "time_limit",
+    "stall_limit", "stack_hz",
+)  # fmt: skip
+LEFT_OUT = ("fault", "tag", "repeat", "name")
+"""Options that a command does not repeat. Faults name tasks and times of the measured run."""
 _FACTOR = 4
 """Factor for a larger batch, link rate or CPU limit: large enough that its effect exceeds the noise."""
 _NUMBER = re.compile(r"\d+(\.\d+)?")
@@ -49,6 +66,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     trains: bool = True
     one_machine: bool = False
     """Whether all hosts share one machine."""
+    runs: str = OPTIONS["runs"].default
+    """The directory that holds the run."""
 
     @property
     def host_words(self) -> list[str]:
@@ -71,13 +90,25 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
                 continue
             flag = f"--{name.replace('_', '-')}"
             parts += [flag] if spec[name] is True else [flag, str(spec[name])]
+        for name in _FLAGS_UNLESS_DEFAULT:
+            if spec[name] != OPTIONS[name].default and (name != "backup" or self._allows_backup(spec)):
+                parts += [f"--{name.replace('_', '-')}", str(spec[name])]
         for rule in spec["stop"]:
             parts += ["--stop", str(rule)]
         strategy = self.alternatives.get(spec["strategy"], self.strategy)
         for name in (*_SETTINGS, *_ENGINE_OPTIONS, *strategy.options):
-            if spec[name] != DEFAULTS[name]:
-                parts += ["--set", f"{name}={spec[name]}"]
-        return shlex.join(parts)
+            if spec[name] != OPTIONS[name].default:
+                value = spec[name] if spec[name] is not False else "false"
+                parts += ["--set", f"{name}={value}"]
+        return shlex.join([*parts, *self._runs_flag()])
+
+    def _allows_backup(self, changed: Mapping[str, Any]) -> bool:
+        """Whether a changed run can have the backup workers of this one."""
+        same = all(changed[name] == getattr(self.spec, name) for name in ("strategy", "engine"))
+        return same and self.spec.backup < changed["layout"].count("w")
+
+    def _runs_flag(self) -> list[str]:
+        return [] if self.runs == OPTIONS["runs"].default else ["--runs", self.runs]
 
     def _launch_command(self, spec: dict[str, Any]) -> str:
         parts = ["paceline", "launch"]
@@ -88,6 +119,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         for rule in spec["stop"]:
             parts += ["--stop", str(rule)]
         module = ["-m"] if is_module(self.spec.script) else []
+        parts += self._runs_flag()
         return shlex.join([*parts, *module, target(self.spec.script), *arguments(self.spec.script, self.spec.param)])
 
     def with_strategy(self, name: str | None) -> str | None:
@@ -105,8 +137,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(word for word in ["p" * servers + words[0], *words[1:]] if word)
 
 
-def configuration_of(header: RunHeader) -> Configuration:
-    """The configuration of the run that has this header."""
+def configuration_of(header: RunHeader, runs: Path | None = None) -> Configuration:
+    """The configuration of the run that has this header and is in the directory `runs`."""
     return Configuration(
         spec=header.spec,
         layout=header.layout,
@@ -118,6 +150,7 @@ def configuration_of(header: RunHeader) -> Configuration:
         engine_options=header.engine.options,
         trains=header.trains,
         one_machine=header.host_kind.shares_one_machine,
+        runs=str(runs) if runs else OPTIONS["runs"].default,
     )
 
 
