@@ -141,9 +141,14 @@ class ScriptError(RunError):
         self.traceback = traceback
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """The error line for an unknown name, with the most similar known names, or all of them if none is similar."""
-    choices = sorted(known)
-    near = get_close_matches(name, choices, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(choices)}"
+def unknown(kind: str, name: str, known: Iterable[str], *, most: int | None = None) -> str:
+    """The error line for an unknown name, with the most similar known names, or all of them if none is similar.
+
+    With `most`, only that many are listed, the last ones, and the others are counted.
+    """
+    names = list(known)
+    near = get_close_matches(name, sorted(names), n=3, cutoff=0.5)
+    shown = names if most is None else names[-most:]
+    more = f" and {len(names) - len(shown):,} more" if len(names) > len(shown) else ""
+    hint = f"did you mean {' or '.join(near)}?" if near else f"choose from {', '.join(sorted(shown))}{more}"
     return f"unknown {kind} '{name}': {hint}"

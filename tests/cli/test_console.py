@@ -26,3 +26,8 @@ def test_escape_sequences_in_text_and_tables_do_not_reach_the_terminal() -> None
 
 def test_plain_text_is_printed_unchanged() -> None:
     assert printed("größer · 3 × [bold]x[/]") == "größer · 3 × [bold]x[/]\n"
+
+
+def test_long_lines_are_not_wrapped_where_there_is_no_terminal() -> None:
+    line = "quadrants-1: failed, " + "a long reason " * 20
+    assert printed(line) == f"{line}\n"

@@ -75,3 +75,9 @@ def test_names_that_are_not_utf8_are_refused_in_one_line(tmp_path: Path) -> None
         assert completed.returncode == 2
         assert "is not valid UTF-8: rename the file or directory" in completed.stderr
         assert completed.stderr.count("\n") == 1
+
+
+def test_an_empty_list_says_why_although_stderr_is_closed(directory: Path) -> None:
+    completed = shell("paceline ls --runs nope 2>&-", directory)
+    assert completed.returncode == 0
+    assert completed.stdout.startswith("no runs in nope: ")

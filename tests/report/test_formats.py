@@ -10,7 +10,7 @@ from paceline.report.build import build
 from paceline.report.export import as_csv, as_markdown
 from paceline.report.write import write_report
 from paceline.store.paths import RunPaths
-from report.stored import store_run
+from report.stored import result_of, store_run
 
 
 def test_several_formats_are_written_next_to_each_other(
@@ -105,3 +105,12 @@ def test_errors_are_one_line(
     line = capsys.readouterr().err
     assert message in line
     assert line.count("\n") == 1
+
+
+def test_what_was_not_measured_of_a_run_without_a_step_is_empty_in_csv(tmp_path: Path) -> None:
+    paths = store_run(tmp_path, steps=0, end=("aborted", "interrupted by the user"))
+    (row,) = csv.DictReader(StringIO(as_csv([result_of(paths)])))
+    measured = [name for name in row if name.startswith(("hosts.", "updates_per_s", "examples_per_s", "train_s"))]
+    assert len(measured) > 10
+    assert [name for name in measured if row[name] in ("0", "0.0")] == []
+    assert row["updates"] == "0"

@@ -95,3 +95,14 @@ def test_a_comparison_of_failed_runs_is_shown() -> None:
     text = rendered([made("a-1", status="failed", reason="killed"), made("a-2", batch=50, status="failed")], 80)
     assert "0 of 1" in text
     assert "excluded: a-1, failed: killed" in text
+
+
+def test_runs_without_a_target_have_no_cost_of_reaching_it() -> None:
+    def heading(**fields: Any) -> list[str]:
+        results = [
+            made(f"{strategy}-1", strategy=strategy, staleness=1.5, **fields) for strategy in ("ps-sync", "ps-async")
+        ]
+        return [line.strip() for line in rendered(results, 120).splitlines() if line.startswith("Synchronous and")]
+
+    assert heading(to_loss_s=3.0) == ["Synchronous and asynchronous: cost of reaching the target"]
+    assert heading(stop=["steps=200"]) in ([], ["Synchronous and asynchronous"])

@@ -116,3 +116,11 @@ def test_a_run_that_failed_during_training_keeps_its_tables_and_names_the_logs()
     lines = rendered(made(status="failed", reason="the disk is full"))
     assert any(line.split() == ["logs", "runs/sweep-1/logs"] for line in lines)
     assert any(line.startswith("worker ") for line in lines)
+
+
+def test_a_single_step_without_a_record_is_one_step() -> None:
+    assert "1 step without a record: the worker was killed" in "\n".join(rendered(made(unrecorded_steps=1)))
+
+
+def test_the_time_limit_is_one_of_the_settings() -> None:
+    assert any(line.startswith("settings") and "time limit 90s" in line for line in rendered(made(time_limit_s=90.0)))

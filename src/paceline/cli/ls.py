@@ -61,7 +61,7 @@ def ls(
     from pathlib import Path
 
     from paceline.analyze.listing import RunFilter, newest, parse_since
-    from paceline.cli.console import output, print_message
+    from paceline.cli.console import output
     from paceline.store.result import encode
     from paceline.terminal.run_list import RunList
 
@@ -82,10 +82,18 @@ def ls(
     elif listed:
         output().print(RunList(listed), crop=False)
     elif wanted == RunFilter():
-        print_message(f"no runs in {runs}: start one with paceline run logreg, or name another directory with --runs")
+        _say(f"no runs in {runs}: start one with paceline run logreg, or name another directory with --runs")
     else:
-        print_message(f"no run in {runs} matches these options")
+        _say(f"no run in {runs} matches these options")
     return 0
+
+
+def _say(line: str) -> None:
+    """Print why the list is empty, on stdout if stderr is closed: an empty output would not say it."""
+    from paceline.cli.console import messages
+    from paceline.cli.streams import error_stream
+
+    messages(error_stream()).print(line, markup=False, soft_wrap=True)
 
 
 def _items(text: str | None) -> tuple[str, ...]:

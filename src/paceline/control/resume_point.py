@@ -27,7 +27,7 @@ def resume_point_of(paths: RunPaths) -> ResumePoint:
         )
     found = last_checkpoint(paths)
     if not found.path:
-        raise StoreError(_no_checkpoint(paths, found.damaged))
+        raise StoreError(_no_checkpoint(paths, found.damaged, made_updates=result.updates > 0))
     run = StoredRun(paths)
     before = run.header.resumed or ResumePoint()
     return ResumePoint(
@@ -66,11 +66,13 @@ def damaged_checkpoint(line: str) -> str:
     return f"a checkpoint is damaged and was skipped: {line}"
 
 
-def _no_checkpoint(paths: RunPaths, damaged: tuple[str, ...]) -> str:
+def _no_checkpoint(paths: RunPaths, damaged: tuple[str, ...], *, made_updates: bool) -> str:
     if damaged:
         count = f"all {len(damaged)} checkpoints are" if len(damaged) > 1 else "its only checkpoint is"
-        return f"run {paths.id} cannot be resumed, because {count} damaged: {'; '.join(damaged)}"
-    return f"run {paths.id} has no checkpoint to resume from: start runs with --checkpoint-every"
+        return f"run {paths.id} cannot be resumed, because {count} damaged: {'; '.join(damaged)}; run it again"
+    if not made_updates:
+        return f"run {paths.id} ended before its first update, so there is nothing to resume: run it again"
+    return f"run {paths.id} has no checkpoint to resume from: run it again, and start runs with --checkpoint-every"
 
 
 def steps_until(parts: Iterable[pl.DataFrame], update: int, before: dict[str, int]) -> dict[str, int]:

@@ -317,8 +317,11 @@ def _bytes_moved(first: object, last: object) -> int:
 
 
 def _with_values(rule: StopRule, evaluations: np.ndarray) -> Iterator[tuple[np.void, float]]:
-    """Evaluations with the quality that the rule names, of which less is better. Records have only loss and accuracy: of
-    another quality it is the loss that says if the model improves, and nothing if there is none."""
+    """Evaluations with the quality that the rule names, of which less is better.
+
+    Records have only loss and accuracy: of another quality it is the loss that says if the model improves, and nothing
+    if there is none.
+    """
     for one in evaluations:
         if rule.kind == "accuracy":
             yield one, -float(one["accuracy"])

@@ -1,6 +1,6 @@
 """Formats numbers for people, the same way in tables, sentences and charts. A missing value is shown as `-`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from paceline.present.thresholds import SMALLEST_PHASE_SHARE, SMALLEST_TRAFFIC_MB_S
 
@@ -67,6 +67,12 @@ def traffic(mb_s: float) -> str:
 def count(amount: int, noun: str) -> str:
     """`1 run`, `3 runs`."""
     return f"{amount:,} {noun}" + ("" if amount == 1 else "s")
+
+
+def first_items(items: Sequence[str], most: int = 6) -> str:
+    """`w0 0.20, w1 0.31 and 4 more`: the first items, and how many are not shown."""
+    more = len(items) - most
+    return ", ".join(items[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def median_and_range(median: float, lowest: float, highest: float, digits: int | None = None) -> str:

@@ -16,6 +16,8 @@ from paceline.store.result import Result, encode
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """First characters of a cell that a spreadsheet takes for a formula."""
+_MEASURED = ("train_s", "updates_per_s", "examples_per_s", "other_cores", "verdict.share", "workers.", "hosts.")
+"""Beginnings of the paths of values that are measured during the training."""
 _NAME_KEYS = ("task", "host")
 _NUMBERED = ("incidents", "faults")
 """Lists whose items are numbered in CSV columns, since a task or host may occur in several."""
@@ -28,13 +30,21 @@ def as_json(results: Sequence[Result]) -> str:
 
 def as_csv(results: Sequence[Result]) -> str:
     """One row per run; one column per value, named by its path in the JSON: `workers.w0.steps`."""
-    rows = [dict(flat_fields(msgspec.to_builtins(result))) for result in results]
+    rows = [_measured_fields(result) for result in results]
     columns = list(dict.fromkeys(column for row in rows for column in row))
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(map(printable, columns))
     writer.writerows([_cell(row.get(column)) for column in columns] for row in rows)
     return text.getvalue()
+
+
+def _measured_fields(result: Result) -> dict[str, Any]:
+    """The values of a result by path. Of a run without a step nothing was measured: its zeros are left out."""
+    fields = dict(flat_fields(msgspec.to_builtins(result)))
+    if any(worker.steps for worker in result.workers):
+        return fields
+    return {path: None if value == 0.0 and path.startswith(_MEASURED) else value for path, value in fields.items()}
 
 
 def as_markdown(report: ReportData) -> str:

@@ -203,10 +203,16 @@ def all_runs(runs: Path) -> Iterator[RunPaths]:
 
 
 def find_run(runs: Path, name: str) -> RunPaths:
-    """A run by its directory, its id, a unique beginning of its id, or `latest`."""
-    if "/" in name and (Path(name) / "spec.toml").is_file():
+    """A run by its directory, its id, a unique beginning of its id, or `latest`.
+
+    A name without a slash is looked for in `runs` first, and then as a directory in the current one.
+    """
+    is_directory = (Path(name) / "spec.toml").is_file()
+    if "/" in name and is_directory:
         return RunPaths(Path(name))
     known = list(all_runs(runs))
+    if is_directory and name != "latest" and not any(paths.id.startswith(name) for paths in known):
+        return RunPaths(Path(name))
     if not known:
         raise StoreError(f"no runs in {runs}: start one with `paceline run`, or choose another directory with --runs")
     if name == "latest":
@@ -214,7 +220,7 @@ def find_run(runs: Path, name: str) -> RunPaths:
     exact = [paths for paths in known if paths.id == name]
     matches = exact or [paths for paths in known if paths.id.startswith(name)]
     if not matches:
-        raise StoreError(unknown("run", name, [paths.id for paths in known[-8:]]))
+        raise StoreError(unknown("run", name, [paths.id for paths in known], most=8))
     if len(matches) > 1:
         ids = ", ".join(paths.id for paths in matches[:4]) + (", …" if len(matches) > 4 else "")
         raise StoreError(f"'{name}' is the beginning of {len(matches)} run ids ({ids}): give more characters")

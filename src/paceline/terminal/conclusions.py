@@ -78,9 +78,12 @@ def _without_redundant(differences: Sequence[Difference]) -> list[Difference]:
 def _sync_async(comparison: Comparison) -> Iterable[RenderableType]:
     if not comparison.sync_async_comparisons:
         return
-    yield from _section("Synchronous and asynchronous: cost of reaching the target", [])
+    families = strategy_families(comparison.groups, comparison.names)
+    has_target = any(metric.text(group) != MISSING for family in families for group, _ in family for metric in COSTS)
+    title = "Synchronous and asynchronous" + (": cost of reaching the target" if has_target else "")
+    yield from _section(title, [])
     table = FittingTable(["configuration"], [[metric.title for metric in COSTS], [one.title for one in _BESIDE_COSTS]])
-    for family in strategy_families(comparison.groups, comparison.names):
+    for family in families:
         for group, name in family:
             table.add([name], [metric.text(group) for metric in (*COSTS, *_BESIDE_COSTS)])
     yield table

@@ -87,7 +87,8 @@ def _speed(result: Result | None) -> str:
 
 
 def _bottleneck(result: Result | None) -> str:
-    """`compute 62 %`; `-` if no bottleneck was found."""
-    if result is None or not result.verdict.where:
+    """`compute 62 %`; `not clear` if no bottleneck can be named; `-` without a step."""
+    if result is None or not result.updates_per_s:
         return MISSING
-    return f"{labels.cause(result.verdict.cause)} {numbers.percent(result.verdict.share)}"
+    cause = labels.cause(result.verdict.cause)
+    return f"{cause} {numbers.percent(result.verdict.share)}" if result.verdict.where else cause

@@ -372,3 +372,10 @@ def test_fewer_workers_are_suggested_for_the_host_with_contention() -> None:
     found = contention(facts(*crowd, alone, hosts=hosts, machine_cores=0))
     assert found.where == "h2 (2 cores)"
     assert "--layout 'p ww w'" in remedies(found, configuration(strategy="ps-sync", layout="p www w"))[0]
+
+
+def test_evidence_says_how_many_workers_it_does_not_list() -> None:
+    workers = [worker(number, compute=1.0, waiting=0.8) for number in range(12)]
+    found = suspects(facts(*workers, machine_cores=1))
+    (evidence,) = [suspect.evidence[0] for suspect in found if suspect.cause == "contention"]
+    assert evidence.endswith("w5 0.80 and 6 more")

@@ -6,7 +6,7 @@ from statistics import mean
 from paceline.analyze.bottleneck.facts import Facts, HostFacts, ServerFacts, WorkerFacts
 from paceline.analyze.bottleneck.suspect import Suspect
 from paceline.analyze.bottleneck.time_account import TimeAccount, compute_s, is_throttled
-from paceline.present.numbers import count, percent
+from paceline.present.numbers import count, first_items, percent
 
 
 def compute(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
@@ -52,7 +52,7 @@ def contention(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
         where = f"{host.host} ({count(host.cores, 'core')})" if host.cores else host.host
         use = _core_use(tasks, background)
         cores = host.cores - background
-    waits = ", ".join(f"{task.task} {task.use.run_wait:.2f}" for task in tasks[:6])
+    waits = first_items([f"{task.task} {task.use.run_wait:.2f}" for task in tasks])
     used_cores = sum(task.use.cpu_cores for task in tasks)
     yield Suspect(
         cause="contention",

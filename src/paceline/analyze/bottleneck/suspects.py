@@ -19,7 +19,7 @@ from paceline.analyze.bottleneck.slow_worker import find_slow_worker
 from paceline.analyze.bottleneck.slow_worker_causes import slow_worker
 from paceline.analyze.bottleneck.suspect import UNKNOWN, Suspect, line_evidence
 from paceline.analyze.bottleneck.time_account import TimeAccount, time_account
-from paceline.present.numbers import milliseconds, percent
+from paceline.present.numbers import first_items, milliseconds, percent
 
 FEW_STEPS = 50
 """With fewer steps, startup may be the bottleneck of a run."""
@@ -97,8 +97,8 @@ def _overhead(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
 
 def _barrier(facts: Facts, account: TimeAccount) -> Iterator[Suspect]:
     last = ", ".join(f"{task} {percent(share)}" for task, share in facts.last_at_barrier.items())
-    waits = ", ".join(
-        f"{worker.task} {milliseconds(worker.phases.wait / max(1, worker.steps))}" for worker in facts.workers[:6]
+    waits = first_items(
+        [f"{worker.task} {milliseconds(worker.phases.wait / max(1, worker.steps))}" for worker in facts.workers]
     )
     yield Suspect(
         cause="barrier",
