@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import polars as pl
 import pytest
 
@@ -17,7 +18,8 @@ def test_evidence_is_per_step_of_the_run_itself(tmp_path: Path) -> None:
     resumed = result_of(paths)
     assert [(worker.steps, worker.own_steps) for worker in resumed.workers] == [(513, 300), (513, 300)]
     assert (resumed.updates, resumed.updates_before) == (513, 213)
-    assert resumed.verdict == whole.verdict
+    # The commands of the remedies name the directory of the runs.
+    assert msgspec.structs.replace(resumed.verdict, remedy=[]) == msgspec.structs.replace(whole.verdict, remedy=[])
     assert resumed.updates_per_s == whole.updates_per_s
     assert resumed.examples_per_s == whole.examples_per_s
 
