@@ -79,6 +79,10 @@ SLOW_TESTS = (
     "test_user_losses.py::test_a_declared_metric_of_the_user_ends_a_run[right=0.9]",
     "test_strategies.py::test_run_ends_at_the_loss_of_its_stop_rule[tensorflow-ps-sync-pw w]",
     f"{_N_TIMES_B}[allreduce-w w-2-tensorflow]",
+    "test_ssh_matrix.py::test_losses_over_ssh_are_those_of_local_hosts[torch-allreduce-own.py]",
+    "test_resume.py::test_resumed_run_gives_the_same_parameters_as_an_uninterrupted_one[tensorflow-ps-sync-pw w-400-adamw]",
+    "test_live.py::test_bottleneck_of_a_real_run_is_the_one_that_was_created[imbalance-servers]",
+    "test_cells.py::test_reading_examples_takes_less_than_5_percent_of_a_step[alexnet:cifar-10-torch]",
 )
 
 
