@@ -3,6 +3,7 @@
 `make test` skips them, `make test-all` runs them.
 """
 
+_RESUMED = "test_resume.py::test_resumed_run_gives_the_same_parameters_as_an_uninterrupted_one"
 _N_TIMES_B = "test_comparability.py::test_n_workers_with_batch_b_equal_one_worker_with_batch_n_times_b"
 SLOW_TESTS = (
     "test_cells.py::test_the_same_global_batch_gives_the_same_loss_on_one_two_and_three_workers",
@@ -29,7 +30,7 @@ SLOW_TESTS = (
     "test_recovery.py::test_backup_workers_avoid_waiting_for_a_slow_worker",
     "test_recovery.py::test_killed_worker_of_an_asynchronous_run_is_restarted[p w w-w0-memory]",
     "test_recovery.py::test_all_tasks_restart_from_the_last_checkpoint[tensorflow-ps-sync-pw w-w1-600]",
-    "test_resume.py::test_resumed_run_gives_the_same_parameters_as_an_uninterrupted_one[tensorflow-ps-sync-pw w-400]",
+    f"{_RESUMED}[tensorflow-ps-sync-pw w-400]",
     "test_stuck.py::test_frozen_agent_ends_the_run",
     "test_caused_faults.py::test_link_that_stays_cut_ends_the_run_within_ten_seconds",
     "test_caused_faults.py::test_frozen_host_of_a_synchronous_tensorflow_run_stops_all_workers",
@@ -80,7 +81,7 @@ SLOW_TESTS = (
     "test_strategies.py::test_run_ends_at_the_loss_of_its_stop_rule[tensorflow-ps-sync-pw w]",
     f"{_N_TIMES_B}[allreduce-w w-2-tensorflow]",
     "test_ssh_matrix.py::test_losses_over_ssh_are_those_of_local_hosts[torch-allreduce-own.py]",
-    "test_resume.py::test_resumed_run_gives_the_same_parameters_as_an_uninterrupted_one[tensorflow-ps-sync-pw w-400-adamw]",
+    f"{_RESUMED}[tensorflow-ps-sync-pw w-400-adamw]",
     "test_live.py::test_bottleneck_of_a_real_run_is_the_one_that_was_created[imbalance-servers]",
     "test_cells.py::test_reading_examples_takes_less_than_5_percent_of_a_step[alexnet:cifar-10-torch]",
 )
