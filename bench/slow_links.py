@@ -45,7 +45,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     updates: float
     sent_mb: float
-    """By the network interface of a host, with all headers: the mean of the hosts."""
+    """What the network interface of a host sent, with all headers, as the mean over the hosts."""
     accuracy: float
     loss: float
     cause: str
@@ -125,7 +125,7 @@ def main() -> None:
     parser.add_argument("--link", nargs="+", default=["10mbit", "100mbit"])
     parser.add_argument("--accuracy", type=float, default=0.97)
     parser.add_argument("--eval-every", type=int, default=100)
-    parser.add_argument("--seconds", type=float, default=600.0, help="the longest training of one run")
+    parser.add_argument("--seconds", type=float, default=600.0, help="time limit for the training of each run")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--runs", default="runs/slow-links")
     parser.add_argument("--write", action="store_true", help=f"replace the tables in {_PAGE.name}")

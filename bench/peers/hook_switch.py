@@ -28,7 +28,7 @@ class HookSwitch:
         self._originals = [getattr(value, "__wrapped__", value) for value in self._hooked]
 
     def set(self, *, on: bool) -> None:
-        """With or without hooks from now on."""
+        """Switch the hooks on or off."""
         for (owner, name), value in zip(_PLACES, self._hooked if on else self._originals, strict=True):
             setattr(owner, name, value)
         for hooks, installed in zip(self._optimizer_hooks, self._installed, strict=True):

@@ -104,7 +104,7 @@ def test_a_run_that_failed_before_its_first_step_is_shown_without_tables_of_zero
     ]  # fmt: skip
     assert any(line.split() == ["logs", "runs/sweep-1/logs/w1.log"] for line in lines)
     assert any(line.startswith("status") and "failed: w1 on h2 was killed" in line for line in lines)
-    assert any(line.split("  ")[-1].strip() == "startup: w1 on h2 was killed" for line in lines)
+    assert any(line.split("  ")[-1].strip() == "1.50 s after the start: w1 on h2 was killed" for line in lines)
 
 
 def test_incidents_have_the_time_of_training_like_faults() -> None:

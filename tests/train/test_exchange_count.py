@@ -7,7 +7,7 @@ from paceline.train.strategy import Exchanged
 
 
 class Worker:
-    """A strategy that only counts."""
+    """A strategy that exchanges nothing and only counts its steps and bytes."""
 
     def __init__(self) -> None:
         self.exchanged = Exchanged(sent=500, received=500)

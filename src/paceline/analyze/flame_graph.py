@@ -11,7 +11,7 @@ _LEAST_SHARE = 0.002
 
 
 class Node(msgspec.Struct):
-    """A frame, with all samples in it or in what it called."""
+    """A function of a stack, with the number of samples in which it or a function that it called was running."""
 
     name: str
     samples: int = 0

@@ -8,7 +8,7 @@ from paceline.control.supervisor import Stage
 
 
 class StartupProgress:
-    """Is told which tasks have started; `detail` completes what the supervisor says."""
+    """Knows which tasks have started, and adds that to what the supervisor says a run waits for."""
 
     def __init__(self, engine: str, task_hosts: Mapping[str, str], *, is_script: bool) -> None:
         self._engine, self._task_hosts, self._is_script = engine, task_hosts, is_script

@@ -44,8 +44,11 @@ def run_notes(result: Result) -> list[str]:
 
 
 def incident_text(incident: Incident) -> str:
-    """`3.51 s: w1 on h2 was killed by SIGKILL`: seconds of training, as in the table of faults and in charts."""
-    when = "startup" if incident.at_s is None else f"{incident.at_s:.2f} s"
+    """`3.51 s: w1 on h2 was killed by SIGKILL`: seconds of training, as in the table of faults and in charts.
+
+    If these are not known, because training had not begun, it is the time since the start of the run.
+    """
+    when = f"{incident.t_s:.2f} s after the start" if incident.at_s is None else f"{incident.at_s:.2f} s"
     return f"{when}: {incident.what}"
 
 

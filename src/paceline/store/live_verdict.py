@@ -19,7 +19,7 @@ def write_live_verdict(paths: RunPaths, verdict: Verdict) -> None:
 
 
 class LiveVerdictFile:
-    """Reads it again only if it was replaced."""
+    """Reads the stored bottleneck, but only after it was replaced."""
 
     def __init__(self, paths: RunPaths) -> None:
         self._path = paths.live_verdict

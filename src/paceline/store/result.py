@@ -232,7 +232,7 @@ class Result(msgspec.Struct, kw_only=True):
     tainted: bool
     """Whether the run went back to a checkpoint or was resumed; such runs are left out of comparisons."""
     updates: int
-    """Of a resumed run, with those of the run that it resumes, as for `examples` and the steps of workers."""
+    """Updates in all. A resumed run includes those of the run that it resumes, here, in `examples` and in `steps`."""
     examples: int
     train_s: float
     """Seconds from the start of the training to the last update, or to the evaluation after it that ended the run."""

@@ -96,8 +96,8 @@ class Channel(Generic[Order]):
     def start_together(self) -> None:
         if not self._bound_sent:
             self.exchange_addresses({})
-        # The objects of a framework and of the model stay until the end: looking at them again in every full
-        # collection would take a tenth of the time of short steps.
+        # The objects of the framework and of the model stay until the end of the run, so full garbage collections
+        # during training need not look at them again.
         gc.collect()
         gc.freeze()
         self._send(Ready())

@@ -9,7 +9,7 @@ from paceline.control.run_state import RunState
 
 
 class SweepPace:
-    """Is told when each run begins and ends; one object for all runs of a sweep."""
+    """Measures how long the runs of a sweep take, to estimate when all are done. One object serves all runs."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -27,7 +27,7 @@ class Evaluator:
         self._last: tuple[int, Evaluation] | None = None
 
     def try_once(self) -> None:
-        """Evaluate a workload of the user's on the first batch of the test set, without recording it.
+        """Evaluate a user's workload on the first batch of the test set, without recording the result.
 
         WorkloadError if the test set lacks what a metric needs, or the user's function does not return a metric.
         """

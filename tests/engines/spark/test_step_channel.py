@@ -71,7 +71,7 @@ def test_only_time_in_which_a_worker_listens_counts_as_silence(
     now = 0
     monkeypatch.setattr(step_channel, "clock_ns", lambda: now)
     worker = worker_channel(driver.address)
-    now += 2 * step_channel._SILENT_NS  # At the barrier, while the driver loads the data.
+    now += 2 * step_channel._SILENT_NS  # The worker waits at the barrier while the driver loads the data.
     worker.receive()
 
     class SilentSocket:

@@ -13,9 +13,10 @@ _LOCATED = frozenset({STRAGGLER, "imbalance"})
 _MOST_LISTED = 6
 """More episodes than these are counted instead of listed."""
 _MOST = 0.5
-"""Share of the training from which a bottleneck of that time is the bottleneck of the run."""
+"""A bottleneck that was there for at least this share of the training is the bottleneck of the run."""
 _AGREES = 0.6
-"""Part of its share of the workers' time for which a bottleneck must also be the largest cause."""
+"""A bottleneck with 80 % of the workers' time must have been the largest cause for this part of 80 % of the training,
+and likewise for other shares."""
 _STARTS_LATE_S = 0.5
 """An episode that starts later than this after the start of the training did not last from the start."""
 

@@ -41,7 +41,7 @@ _ROWS_PER_WINDOW = 40_000
 _CLEAR_SHARE = 0.5
 """A cause that is named for a single window, between two windows with another one, must have this share."""
 _NEARLY_AS_LARGE = 0.7
-"""Share of the largest cause of a window from which another one counts as nearly as large."""
+"""A cause is nearly as large as the largest one of its window if it has this part of its share."""
 _MIN_SLOWDOWN = 1.1
 """Ratio of step durations before and after a change from which they show when it happened."""
 
@@ -150,7 +150,7 @@ def judge_window(window: StoredRun, start_s: float, end_s: float) -> Verdict:
 
 
 def agreeing_windows(windows: Sequence[JudgedWindow], verdict: Verdict) -> list[JudgedWindow]:
-    """The windows; those in which the bottleneck of the whole run is nearly as large as the largest cause have it, too.
+    """The windows, with the bottleneck of the whole run wherever it is nearly as large as the largest cause.
 
     A window has few steps and samples, so that causes of about the same size take turns by chance.
     """
