@@ -121,6 +121,15 @@ def test_what_the_terminal_says_about_a_comparison_is_in_the_page(
     assert "n times the examples" in sections["sync-async"]["blocks"][0]["text"]
 
 
+def test_without_a_target_there_are_no_empty_columns_about_it(runs: Path) -> None:
+    for strategy in ("ps-sync", "ps-async"):
+        result = store_run(runs, name="plain", strategy=strategy).result
+        result.write_text(result.read_text().replace("loss=0.3", "seconds=3"))
+    table = charts_of(sections_of(page_of(runs, "plain"))["sync-async"])["sync-async"]
+    assert not [column for column in table["columns"] if "target" in str(column)]
+    assert table["title"] == "Updates of each configuration"
+
+
 def test_a_bottleneck_says_why(runs: Path) -> None:
     (why,) = sections_of(page_of(runs, store_run(runs).id))["bottlenecks"]["blocks"]
     assert why["account"][0]["cause"] == why["cause"] == "compute"

@@ -167,8 +167,11 @@ def sync_async(context: ReportContext) -> Sequence[Block | None]:
     comparison = context.report.comparison
     if not comparison.sync_async_comparisons:
         return []
+    families = strategy_families(comparison.groups, comparison.names)
+    # Without a target to reach, its columns would be empty.
+    costs = [metric for metric in COSTS if any(metric.values(group) for family in families for group, _ in family)]
     rows: list[list[str | tuple[str, float | None]]] = []
-    for family in strategy_families(comparison.groups, comparison.names):
+    for family in families:
         for group, name in family:
             first = group.first
             cells: list[str | tuple[str, float | None]] = [name, "synchronous" if first.synchronous else "asynchronous"]
@@ -176,13 +179,14 @@ def sync_async(context: ReportContext) -> Sequence[Block | None]:
                 (f"{first.examples_per_update:,}", first.examples_per_update),
                 f"{first.lr:g}" if first.lr else MISSING,
             ]
-            for metric in (*COSTS, STALENESS, ACCURACY):
+            for metric in (*costs, STALENESS, ACCURACY):
                 spread = group.spread(metric.read) if metric.values(group) else None
                 cells.append((metric.text(group), spread.median if spread else None))
             rows.append(cells)
     columns = ["configuration", "updates are", "examples/update", "learning rate"]
-    columns += [metric.title for metric in (*COSTS, STALENESS, ACCURACY)]
-    table = Table(key="sync-async", title="Cost of reaching the target", note="", columns=columns, rows=rows)
+    columns += [metric.title for metric in (*costs, STALENESS, ACCURACY)]
+    title = "Cost of reaching the target" if costs else "Updates of each configuration"
+    table = Table(key="sync-async", title=title, note="", columns=columns, rows=rows)
     sentences = [pair.sentence for pair in comparison.sync_async_comparisons if pair.sentence]
     return [Text(text=_UPDATE), table, Items(title="", items=sentences) if sentences else None]
 
