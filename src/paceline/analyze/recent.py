@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from paceline.analyze.bottleneck.over_time import judge_window
+from paceline.analyze.run_wait import spread_run_wait
 from paceline.analyze.run_window import RunWindow
 from paceline.errors import StoreError
 from paceline.messages import HostSample
@@ -97,5 +98,5 @@ def _judge(
     run.header, run.events = header, list(events)
     start_s = float(steps["t_s"].min() or 0.0)  # type: ignore[arg-type]
     end_s = float((steps["t_s"] + steps["duration_s"]).max() or 0.0)  # type: ignore[arg-type]
-    inside = samples.filter(pl.col("t_s").is_between(start_s, end_s))
+    inside = spread_run_wait(samples).filter(pl.col("t_s").is_between(start_s, end_s))
     return judge_window(RunWindow(run, steps, inside), start_s, end_s)

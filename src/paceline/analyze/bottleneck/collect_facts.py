@@ -10,6 +10,7 @@ from paceline.analyze.clocks import clock_uncertainty
 from paceline.analyze.critical_path import critical_path
 from paceline.analyze.machines import Machines
 from paceline.analyze.phases import last_steps_of
+from paceline.analyze.run_wait import spread_run_wait
 from paceline.analyze.training import steps_before
 from paceline.plan.limits import HostLimits
 from paceline.plan.roles import SERVER
@@ -37,7 +38,7 @@ def collect_facts(
     """The facts of a run whose training took place from `start_s` to `end_s` on the run's clock."""
     header = run.header
     step_s = _step_seconds(run)
-    uses = _uses(run.samples, start_s, end_s)
+    uses = _uses(spread_run_wait(run.samples), start_s, end_s)
     throttled = _throttled(run.samples, start_s, end_s)
     host_facts = _hosts(hosts, header.limits, machines, background_cores, throttled)
     threads = {event.task: event.threads for event in run.all(AssignedEvent)}

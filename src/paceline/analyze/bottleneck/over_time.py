@@ -25,6 +25,7 @@ from paceline.analyze.bottleneck.remedies import configuration_of
 from paceline.analyze.hosts import background_cores
 from paceline.analyze.machines import machines_of
 from paceline.analyze.run_hosts import hosts_between
+from paceline.analyze.run_wait import spread_run_wait
 from paceline.analyze.run_window import RunWindow
 from paceline.analyze.workers import StepSums, worker_results
 from paceline.store.run import StoredRun
@@ -209,21 +210,24 @@ def _windows(run: StoredRun, start_s: float, end_s: float) -> Iterator[tuple[Run
     if count < _FEWEST_WINDOWS or not slowest_s:
         return
     traced = run.collect(run.scan_steps().filter(pl.col("traced") & (pl.col("kind") != "step")))
+    samples = spread_run_wait(run.samples)
     for index in range(count):
         first_s, last_s = start_s + seconds * index / count, start_s + seconds * (index + 1) / count
-        yield _window(run, traced, first_s, last_s)
+        yield _window(run, traced, samples, first_s, last_s), first_s, last_s
 
 
-def _window(run: StoredRun, traced: pl.DataFrame, first_s: float, last_s: float) -> tuple[RunWindow, float, float]:
+def _window(
+    run: StoredRun, traced: pl.DataFrame, all_samples: pl.DataFrame, first_s: float, last_s: float
+) -> RunWindow:
     # The proportions of phases in a fused call are known from traced steps, which may be outside of the window.
     inside = pl.col("t_s").is_between(first_s, last_s, closed="left") & ~(pl.col("traced") & (pl.col("kind") != "step"))
     rows = run.collect(run.scan_steps().filter(inside)).sort("t_s")
-    samples = run.samples.filter(pl.col("t_s").is_between(first_s, last_s))
+    samples = all_samples.filter(pl.col("t_s").is_between(first_s, last_s))
     if len(rows) > _ROWS_PER_WINDOW:
         rows = rows.head(_ROWS_PER_WINDOW)
         last_row_s = float(rows["t_s"][-1])
         samples = samples.filter(pl.col("t_s") <= max(last_row_s, first_s + SHORTEST_WINDOW_S / 2))
-    return RunWindow(run, pl.concat([traced, rows]), samples), first_s, last_s
+    return RunWindow(run, pl.concat([traced, rows]), samples)
 
 
 def onset_between(run: StoredRun, first_s: float, last_s: float) -> float | None:
