@@ -29,6 +29,7 @@ from paceline.spec.load import experiment
 from paceline.spec.sweep import expand
 from paceline.task.link_probe import _measure_all
 
+pytestmark = pytest.mark.alone
 _TRIES = 5
 """A link cannot be filled while the machine below takes cores away."""
 _DELAY_S = 0.005

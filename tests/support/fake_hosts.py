@@ -41,6 +41,7 @@ from paceline.messages import (
     ToAgent,
 )
 from paceline.messages.framing import write_start_marker
+from paceline.messages.link_probe import LinkMeasurement, LinksMeasured, MeasureLinks
 from paceline.train.context import Outcome
 from paceline.versions import installed_version
 
@@ -165,6 +166,9 @@ class FakeAgent:
                 self._up.send(TaskMessage(name, Ready()))
             case SendToTask(name, Go()):
                 self._scripts.get(name, finish)(self._tasks[name])
+            case SendToTask(name, MeasureLinks(receivers)):
+                found = tuple(LinkMeasurement(receiver=one, rtt_s=1e-4, mb_s=100.0) for one in receivers)
+                self._up.send(TaskMessage(name, LinksMeasured(found)))
             case SendToTask(name, Halt()):
                 self._tasks[name].send_finished(Outcome(steps=1))
                 self._tasks[name].exit(0)
