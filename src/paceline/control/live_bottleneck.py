@@ -1,5 +1,6 @@
 """The bottleneck of a run while it trains: a search every few seconds, in a thread, and an incident when it changes."""
 
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import msgspec
@@ -15,6 +16,8 @@ from paceline.store.run import StoredRun
 from paceline.store.verdict import Verdict
 
 SEARCH_EVERY_S = 3.0
+_SHARE_OF_TIME = 0.1
+"""At most this part of the time is spent on searching: a search takes longer the more tasks and hosts there are."""
 _FIRST_SEARCH_S = 4.0
 """Of training: before, there are too few samples of the hosts."""
 _CLEAR_SHARE = 0.4
@@ -31,7 +34,7 @@ class LiveBottleneck:
         self.current: CurrentBottleneck | None = None
         self._paths, self._rows = paths, RecentRows()
         self._thread = ThreadPoolExecutor(1, "bottleneck")
-        self._search: Future[Verdict | None] | None = None
+        self._search: Future[tuple[Verdict | None, float]] | None = None
         self._due_s = _FIRST_SEARCH_S
         self._candidate: tuple[tuple[str, str], float] | None = None
         """Another bottleneck that was found once, and when. It counts when it is found again."""
@@ -44,7 +47,8 @@ class LiveBottleneck:
     def poll(self, trained_s: float) -> str | None:
         """To be called often during training. Returns the text of an incident if another bottleneck has begun."""
         if self._search and self._search.done():
-            verdict, self._search = self._search.result(), None
+            (verdict, took_s), self._search = self._search.result(), None
+            self._due_s = max(self._due_s, trained_s + took_s / _SHARE_OF_TIME)
             return self._found(verdict, trained_s) if verdict else None
         if self._search is None and trained_s >= self._due_s:
             self._due_s = trained_s + SEARCH_EVERY_S
@@ -54,12 +58,13 @@ class LiveBottleneck:
     def close(self) -> None:
         self._thread.shutdown(wait=True, cancel_futures=True)
 
-    def _judge(self, rows: RecentRows) -> Verdict | None:
-        run = StoredRun(self._paths)
+    def _judge(self, rows: RecentRows) -> tuple[Verdict | None, float]:
+        """The bottleneck now, and the CPU seconds that it took to find it."""
+        start_s, run = time.thread_time(), StoredRun(self._paths)
         verdict = rows.verdict(self._paths, run.header, run.events)
         if verdict:
             write_live_verdict(self._paths, verdict)
-        return verdict
+        return verdict, time.thread_time() - start_s
 
     def _found(self, verdict: Verdict, trained_s: float) -> str | None:
         key, current = bottleneck_key(verdict.cause, verdict.where), self.current
