@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from paceline.observe import step_clock
-from paceline.observe.step_clock import CHECKPOINT, EXCHANGE, StepClock
+from paceline.observe.step_clock import CHECKPOINT, EXCHANGE, NO_BATCH, StepClock
 from paceline.recording.layout import RecordKind
 from paceline.recording.reader import RecordReader
 from paceline.recording.recorder import Recorder
@@ -34,8 +34,9 @@ class Script:
         self.wait(ms)
         self.clock.leave_data(before, examples)
 
-    def forward(self, ms: float, *, with_gradients: bool = True) -> None:
-        before = self.clock.enter_forward(0, with_gradients=with_gradients)
+    def forward(self, ms: float, *, with_gradients: bool = True, examples: int = 0) -> None:
+        """`examples`: what the module gets, which matters only if it is not known what was loaded."""
+        before = self.clock.enter_forward(examples, with_gradients=with_gradients)
         self.wait(ms)
         self.clock.leave(before)
 
@@ -195,6 +196,61 @@ def test_the_loss_of_a_step_is_the_mean_over_its_micro_batches(script: Script) -
     rows = script.rows()
     assert rows[rows["kind"] == RecordKind.STEP]["loss"].tolist() == [2.0]
     assert script.clock.loss == 2.0
+
+
+def examples_of(rows: np.ndarray) -> list[int]:
+    examples: list[int] = rows[rows["kind"] == RecordKind.STEP]["examples"].tolist()
+    return examples
+
+
+def test_a_batch_that_was_loaded_but_never_used_does_not_count(script: Script) -> None:
+    """As in scripts that look at the first batch before each epoch."""
+    for _epoch in range(2):
+        script.load(1, examples=8)
+        for examples in (8, 8, 3):
+            script.load(1, examples=examples)
+            script.forward(1, examples=examples)
+            script.forward(1, examples=NO_BATCH)
+            script.optimize(1)
+    assert examples_of(script.rows()) == [8, 8, 3, 8, 8, 3]
+
+
+def test_batches_loaded_ahead_count_in_the_step_that_uses_them(script: Script) -> None:
+    script.load(1, examples=8)
+    for loaded, used in ((8, 8), (3, 8), (0, 3)):
+        if loaded:
+            script.load(1, examples=loaded)
+        script.forward(1, examples=used)
+        script.forward(1, examples=NO_BATCH)  # The loss gets the output of the model, which is no further batch.
+        script.optimize(1)
+    assert examples_of(script.rows()) == [8, 8, 3]
+
+
+def test_without_a_data_loader_the_examples_are_those_that_the_model_gets(script: Script) -> None:
+    for _ in range(2):
+        script.forward(1, examples=20)
+        script.forward(1, examples=NO_BATCH)
+        script.optimize(1)
+    assert examples_of(script.rows()) == [20, 20]
+
+
+def test_a_loss_that_is_divided_by_the_number_of_micro_batches_is_their_mean_again(script: Script) -> None:
+    for losses in ((1.0, 2.0, 3.0, 6.0), (1.0, 3.0)):  # The last step of an epoch may have fewer.
+        for loss in losses:
+            script.forward(1)
+            script.clock.add_loss(loss / 4, divisor=4)
+        script.optimize(1)
+    rows = script.rows()
+    assert rows[rows["kind"] == RecordKind.STEP]["loss"].tolist() == [3.0, 2.0]
+
+
+def test_another_divisor_of_the_loss_is_a_part_of_the_loss(script: Script) -> None:
+    for loss in (1.0, 3.0):
+        script.forward(1)
+        script.clock.add_loss(loss, divisor=20)
+    script.optimize(1)
+    rows = script.rows()
+    assert rows[rows["kind"] == RecordKind.STEP]["loss"].tolist() == [2.0]
 
 
 def test_a_forked_process_records_nothing(script: Script) -> None:

@@ -57,6 +57,31 @@ for inputs, labels in DataLoader(Slow(), batch_size=8):
 torch.save(model.state_dict(), "model.pt")
 """
 
+AS_IN_TUTORIALS = """
+import torch
+import torch.distributed.checkpoint as dcp
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(1)
+model, criterion = nn.Linear(4, 3), nn.CrossEntropyLoss()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(TensorDataset(torch.randn(30, 4), torch.randint(0, 3, (30,))), batch_size=8)
+for epoch in range(2):
+    print("batch size", len(next(iter(loader))[0]))
+    mean = 0.0
+    for number, (inputs, labels) in enumerate(loader, 1):
+        loss = criterion(model(inputs), labels) / 2
+        loss.backward()
+        mean += loss.item()
+        if number % 2 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+            print("loss", mean)
+            mean = 0.0
+dcp.save({"model": model.state_dict()}, checkpoint_id="saved")
+"""
+
 
 def launch(script: Path, folder: Path, *options: str, arguments: tuple[str, ...] = ()) -> dict[str, Any]:
     command = [*COMMAND, "launch", "--json", "--threads", "1", *options, str(script), *arguments]
@@ -91,6 +116,16 @@ def test_each_phase_has_the_time_that_the_script_spends_in_it(tmp_path: Path) ->
     assert in_steps == pytest.approx(steps["duration_s"].sum(), rel=1e-3)
     printed = [float(value) for value in re.findall(r"loss (\S+)", log(result, tmp_path))]
     assert steps["loss"].to_list() == pytest.approx(printed, rel=1e-5)
+
+
+def test_examples_and_losses_are_right_in_a_script_that_looks_at_a_batch_and_divides_the_loss(tmp_path: Path) -> None:
+    (tmp_path / "tutorial.py").write_text(AS_IN_TUTORIALS)
+    result = launch(Path("tutorial.py"), tmp_path)
+    steps = steps_of(result, tmp_path)
+    assert steps["examples"].to_list() == [16, 14, 16, 14]
+    printed = [float(value) for value in re.findall(r"loss (\S+)", log(result, tmp_path))]
+    assert steps["loss"].to_list() == pytest.approx(printed, rel=1e-5)
+    assert result["workers"][0]["phases"]["checkpoint"] > 0
 
 
 def test_ranks_of_ddp_are_observed_and_compute_the_same_as_without_observation(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from paceline.observe.process_hooks import observe_processes
 from paceline.observe.stack_sampler import StackSampler
 from paceline.observe.step_clock import StepClock
 from paceline.observe.stop import StopRules
-from paceline.observe.torch_hooks import observe_safetensors, observe_torch
+from paceline.observe.torch_hooks import observe_distributed_checkpoint, observe_safetensors, observe_torch
 from paceline.recording import folded_stacks
 from paceline.recording.recorder import clock_ns
 from paceline.train.context import Outcome, ScriptRendezvous, TaskContext
@@ -22,6 +22,7 @@ _FRAMEWORKS = ("torch", "tensorflow", "keras", "jax", "lightning", "accelerate",
 """Packages whose version is stored with the run, if the script uses them."""
 _HOOKS: dict[str, Callable[[ModuleType, StepClock, Callable[[str], None]], None]] = {
     "torch": observe_torch,
+    "torch.distributed.checkpoint": observe_distributed_checkpoint,
     "safetensors.torch": observe_safetensors,
     "keras": observe_keras,
 }

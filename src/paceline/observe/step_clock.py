@@ -28,6 +28,8 @@ _MAX_EXCHANGES = 64
 """Exchanges of one step that get records of their own; the rest is added to the last of them."""
 _MAX_BATCHES = 64
 """Batches that may be loaded before the forward pass that uses them."""
+NO_BATCH = -1
+"""Instead of the number of examples: what a module gets is not a batch, but the output of another one."""
 _TEACHER_PASSES = 2
 """Forward passes without gradients on a batch that is then trained on; more are an evaluation."""
 _NAN = math.nan
@@ -40,12 +42,12 @@ class StepClock:
     """The clock of one rank. Only the thread that made it is observed."""
 
     __slots__ = (
-        "_computed_exchange_ns", "_computed_ns", "_eval_accuracy", "_eval_loss", "_eval_ns", "_eval_passes",
-        "_eval_start_ns", "_examples", "_exchanges", "_first", "_loss_sum", "_losses", "_micro_batches", "_on_start",
-        "_on_step", "_own_thread", "_recorder", "_segment_exchanges", "_segment_loaded", "_segment_ns",
-        "_segment_spent", "_since", "_sizes", "_spent", "_start_ns", "_undecided", "ended_ns", "loads_batches", "loss",
-        "loss_was_seen", "manual", "missed", "phase", "scaled_loss", "spawned", "started", "started_ns", "steps",
-        "thread",
+        "_computed_exchange_ns", "_computed_ns", "_divisor", "_eval_accuracy", "_eval_loss", "_eval_ns",
+        "_eval_passes", "_eval_start_ns", "_examples", "_exchanges", "_first", "_loads_ahead", "_loss_sum", "_losses",
+        "_on_start", "_on_step", "_own_thread", "_recorder", "_segment_exchanges", "_segment_loaded", "_segment_ns",
+        "_segment_spent", "_since", "_sizes", "_spent", "_start_ns", "_undecided", "accumulation", "ended_ns", "loss",
+        "loss_was_seen", "manual", "micro_batches", "missed", "needs_size", "phase", "scaled_loss", "spawned",
+        "started", "started_ns", "steps", "thread",
     )  # fmt: skip
 
     def __init__(
@@ -72,8 +74,12 @@ class StepClock:
         """Backward passes of which the loss or the exchange could not be observed."""
         self.spawned = False
         """Whether the script has started ranks of its own in other processes."""
-        self.loads_batches = False
-        """Whether the script uses a data loader, which says how many examples a step has."""
+        self.needs_size = True
+        """Whether `enter_forward` needs the size of the batch. It is known if a data loader has loaded one batch."""
+        self.micro_batches = 0
+        """Backward passes of the step under way."""
+        self.accumulation = 1
+        """Micro-batches of a step by whose number the script divides the loss."""
         self._since = clock_ns()
         self._spent = _ZEROS.copy()
         self._first = _ZEROS.copy()
@@ -81,8 +87,9 @@ class StepClock:
         self._exchanges: list[tuple[int, int]] = []
         self._sizes: list[int] = []
         """Examples of batches that were loaded and not used yet."""
-        self._examples = self._micro_batches = 0
-        self._loss_sum, self._losses = 0.0, 0
+        self._loads_ahead = False
+        self._examples = 0
+        self._loss_sum, self._losses, self._divisor = 0.0, 0, 1
         self._computed_ns = self._computed_exchange_ns = 0
         """When the gradients of the backward pass under way were computed, and the exchange time until then."""
         # The segment since the loading of the last batch began: whether it is training or evaluation shows later.
@@ -139,15 +146,29 @@ class StepClock:
         """A batch was loaded; 0 examples if its size is not known."""
         now = clock_ns()
         self._spent[DATA] += now - self._since
-        self.phase, self._since, self.loads_batches = before, now, True
-        if len(self._sizes) < _MAX_BATCHES:
-            self._sizes.append(examples)
+        sizes = self._sizes
+        self.phase, self._since = before, now
+        sizes.append(examples)
+        if len(sizes) > 1:
+            self._loads_ahead = True
+            if len(sizes) > _MAX_BATCHES:
+                del sizes[0]
+        self.needs_size = self._loads_ahead
 
     def enter_forward(self, examples: int, *, with_gradients: bool) -> int:
-        """Begin a forward pass. `examples` counts only in scripts that do not use a data loader."""
-        if self._sizes:
-            examples = self._sizes.pop(0)
-        elif self.loads_batches:
+        """Begin a forward pass on so many examples, or on the output of another one (NO_BATCH).
+
+        The size matters only if `needs_size`: if batches come from no data loader, or if several were loaded and not
+        used yet, because they are loaded ahead or never used.
+        """
+        sizes = self._sizes
+        if not self.needs_size:
+            examples = sizes.pop() if sizes else 0
+        elif examples == NO_BATCH:
+            examples = 0
+        elif sizes:
+            examples = sizes.pop(sizes.index(examples) if examples in sizes else 0)
+        elif self._loads_ahead:
             examples = 0
         if not with_gradients:
             return self._enter_pass_without_gradients()
@@ -169,7 +190,7 @@ class StepClock:
             self._first[BACKWARD] = now
         if self._undecided:
             self._train()
-        self._micro_batches += 1
+        self.micro_batches += 1
         self._computed_ns = 0
         return before
 
@@ -218,9 +239,11 @@ class StepClock:
         self.leave(before)
         self._add_exchange(start_ns, self._since - start_ns)
 
-    def add_loss(self, value: float) -> None:
+    def add_loss(self, value: float, divisor: int = 1) -> None:
+        """Add the loss of a micro-batch, which the script has divided by `divisor`."""
         self._loss_sum += value
         self._losses += 1
+        self._divisor = divisor
 
     def set_metrics(self, loss: float | None, accuracy: float | None) -> None:
         """Metrics that the script reports itself: of an evaluation if one is under way, else of the step."""
@@ -228,7 +251,7 @@ class StepClock:
             self._eval_loss = self._eval_loss if loss is None else loss
             self._eval_accuracy = self._eval_accuracy if accuracy is None else accuracy
         elif loss is not None:
-            self._loss_sum, self._losses = loss, 1
+            self._loss_sum, self._losses, self._divisor = loss, 1, 1
 
     def record_checkpoint(self, before: int) -> None:
         """End a checkpoint. It is a record of its own and no part of a step or an evaluation."""
@@ -270,12 +293,18 @@ class StepClock:
             self._exchanges = []
         loss = _NAN
         if self._losses:
-            loss = self.loss = self._loss_sum / self._losses
+            loss = self._loss_sum / self._losses
+            if self._divisor > 1:
+                if self._divisor == self._losses:
+                    self.accumulation = self._losses
+                if self._divisor == self.accumulation:
+                    loss *= self._divisor
+            self.loss = loss
             self.loss_was_seen = True
         self.steps = steps = self.steps + 1
         forward_ns, backward_ns, optimizer_ns = first[FORWARD], first[BACKWARD], first[OPTIMIZER]
         self._recorder.write_script_step(
-            steps, start_ns, now, loss, examples, self._micro_batches, start_ns + spent[DATA],
+            steps, start_ns, now, loss, examples, self.micro_batches, start_ns + spent[DATA],
             forward_ns, forward_ns + spent[FORWARD], backward_ns, backward_ns + spent[BACKWARD],
             exchange_ns, exchange_end_ns, optimizer_ns, optimizer_ns + spent[OPTIMIZER],
         )  # fmt: skip
@@ -283,7 +312,7 @@ class StepClock:
         spent[:] = first[:] = self._segment_spent = _ZEROS
         self._segment_loaded = False
         self._loss_sum = 0.0
-        self._examples = self._micro_batches = self._losses = self._eval_passes = self._segment_exchanges = 0
+        self._examples = self.micro_batches = self._losses = self._eval_passes = self._segment_exchanges = 0
         self._on_step(steps, self.started_ns, now)
 
     def finish(self) -> None:

@@ -4,9 +4,10 @@ Each function replaces one entry point by a wrapper that tells the clock about i
 original if another thread calls it, or inside of a phase that it would be a part of.
 """
 
+import math
 import sys
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from threading import get_ident
 from types import ModuleType
@@ -14,7 +15,7 @@ from typing import Any
 
 from paceline.observe.batch_size import batch_size
 from paceline.observe.checkpoint_wrapper import checkpoint_wrapper
-from paceline.observe.step_clock import EXCHANGE, OPTIMIZER, OTHER, StepClock
+from paceline.observe.step_clock import EXCHANGE, NO_BATCH, OPTIMIZER, OTHER, StepClock
 
 Note = Callable[[str], None]
 """Called with a line about something that cannot be observed."""
@@ -37,6 +38,16 @@ def observe_torch(torch: ModuleType, clock: StepClock, note: Note) -> None:
         except Exception as error:
             what = observe.__name__.removeprefix("_observe_").replace("_", " ")
             note(f"{what} of torch {torch.__version__} cannot be observed: {type(error).__name__}: {error}")
+
+
+def observe_distributed_checkpoint(module: ModuleType, clock: StepClock, note: Note) -> None:
+    """Count what saves the parts of all ranks as checkpoints."""
+    for name in ("save", "async_save", "save_state_dict"):
+        if original := getattr(module, name, None):
+            wrapper = checkpoint_wrapper(original, clock)
+            for place in (module, sys.modules.get(original.__module__)):
+                if getattr(place, name, None) is original:
+                    setattr(place, name, wrapper)
 
 
 def observe_safetensors(module: ModuleType, clock: StepClock, note: Note) -> None:
@@ -80,7 +91,7 @@ def _observe_modules(torch: ModuleType, clock: StepClock) -> None:
         # The last line of each branch is what the original does: calling it would cost a call for every module.
         if clock.phase > OPTIMIZER or get_ident() != clock.thread:
             return (self._compiled_call_impl or self._call_impl)(*args, **kwargs)
-        examples = 0 if clock.loads_batches else batch_size(args or tuple(kwargs.values()))
+        examples = _input_size(args or tuple(kwargs.values())) if clock.needs_size else 0
         before = clock.enter_forward(examples, with_gradients=gradients())
         try:
             return (self._compiled_call_impl or self._call_impl)(*args, **kwargs)
@@ -91,7 +102,7 @@ def _observe_modules(torch: ModuleType, clock: StepClock) -> None:
     def around(self: Any, *args: Any, **kwargs: Any) -> Any:
         if clock.phase > OPTIMIZER or get_ident() != clock.thread:
             return call(self, *args, **kwargs)
-        examples = 0 if clock.loads_batches else batch_size(args or tuple(kwargs.values()))
+        examples = _input_size(args or tuple(kwargs.values())) if clock.needs_size else 0
         before = clock.enter_forward(examples, with_gradients=gradients())
         try:
             return call(self, *args, **kwargs)
@@ -101,6 +112,11 @@ def _observe_modules(torch: ModuleType, clock: StepClock) -> None:
     code = getattr(call, "__code__", None)
     is_known = code is not None and code.co_names == ("_compiled_call_impl", "_call_impl")
     torch.nn.Module.__call__ = inline if is_known else around
+
+
+def _input_size(values: Sequence[Any]) -> int:
+    """The number of examples that a module gets; NO_BATCH for the output of another one, such as a loss gets."""
+    return NO_BATCH if values and getattr(values[0], "requires_grad", False) else batch_size(values)
 
 
 def _observe_backward(torch: ModuleType, clock: StepClock) -> None:
@@ -115,7 +131,9 @@ def _observe_backward(torch: ModuleType, clock: StepClock) -> None:
             loss = unscaled if scaled is root else root
         # On another device, reading the value would wait for the device.
         if loss.is_cpu and loss.numel() == 1:
-            clock.add_loss(loss.item())
+            # Only with gradient accumulation: reading it takes as long as the loss.
+            accumulates = clock.micro_batches > 1 or clock.accumulation > 1
+            clock.add_loss(loss.item(), _divisor(loss.grad_fn) if accumulates else 1)
         prepare_exchange(root)
 
     @wraps(original)
@@ -135,6 +153,20 @@ def _observe_backward(torch: ModuleType, clock: StepClock) -> None:
             clock.leave_backward(before)
 
     torch.autograd.backward = backward
+
+
+def _divisor(function: Any) -> int:
+    """The whole number by which this function of a loss divides, as scripts that accumulate gradients do; else 1."""
+    other = getattr(function, "_saved_other", None)
+    if other is None or other.numel() != 1:
+        return 1
+    value, name = float(other), function.name()
+    if name == "MulBackward0" and value:
+        value = 1 / value
+    elif name != "DivBackward0":
+        return 1
+    whole = round(value) if math.isfinite(value) else 0
+    return whole if whole > 1 and math.isclose(value, whole, rel_tol=1e-6) else 1
 
 
 def _exchange_observer(torch: ModuleType, clock: StepClock) -> Callable[[Any], None]:
