@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
 from bench.peers.causes import CAUSES
 
@@ -39,8 +39,9 @@ def observation(rounds: int) -> None:
             for tool, run in tools.items():
                 turns = run(ranks, width)
                 pairs = list(zip(turns["on"], turns["off"], strict=False))
-                ratios[tool] += [median(on) / median(off) - 1 for on, off in pairs]
-                steps_ms[tool] += [median(off) / 1e6 for _, off in pairs]
+                # Means: not every step bears its share of what is done several times per second.
+                ratios[tool] += [mean(on) / mean(off) - 1 for on, off in pairs if on and off]
+                steps_ms[tool] += [mean(off) / 1e6 for _, off in pairs if off]
         for tool, values in ratios.items():
             low, high = _interval(values)
             overhead = f"{median(values) * 100:>9.2f} %   {low * 100:.2f} to {high * 100:.2f} %"

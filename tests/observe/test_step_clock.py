@@ -6,88 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paceline.observe import step_clock
-from paceline.observe.step_clock import CHECKPOINT, EXCHANGE, NO_BATCH, StepClock
+from paceline.observe.step_clock import NO_BATCH
 from paceline.recording.layout import RecordKind
-from paceline.recording.reader import RecordReader
-from paceline.recording.recorder import Recorder
-from paceline.recording.rows import decode
-
-MS = 1_000_000
-
-
-class Script:
-    """A training script whose every action takes a given number of milliseconds, on a clock of its own."""
-
-    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 1_000 * MS
-        monkeypatch.setattr(step_clock, "clock_ns", lambda: self.now)
-        self.started = self.steps = 0
-        self._path, self._recorder = path, Recorder(path)
-        self.clock = StepClock(self._recorder, self._start, self._step)
-
-    def wait(self, ms: float) -> None:
-        self.now += round(ms * MS)
-
-    def load(self, ms: float, examples: int = 8) -> None:
-        before = self.clock.enter_data()
-        self.wait(ms)
-        self.clock.leave_data(before, examples)
-
-    def forward(self, ms: float, *, with_gradients: bool = True, examples: int = 0) -> None:
-        """`examples`: what the module gets, which matters only if it is not known what was loaded."""
-        before = self.clock.enter_forward(examples, with_gradients=with_gradients)
-        self.wait(ms)
-        self.clock.leave(before)
-
-    def backward(self, ms: float, exchange_ms: float = 0) -> None:
-        before = self.clock.enter_backward()
-        self.wait(ms)
-        if exchange_ms:
-            self.clock.gradients_computed()
-            self.wait(exchange_ms)
-        self.clock.leave_backward(before)
-
-    def optimize(self, ms: float) -> None:
-        before = self.clock.enter_optimizer()
-        self.wait(ms)
-        self.clock.leave_optimizer(before)
-
-    def exchange(self, ms: float) -> None:
-        before = self.clock.enter(EXCHANGE)
-        self.wait(ms)
-        self.clock.leave_exchange(before)
-
-    def save(self, ms: float) -> None:
-        before = self.clock.enter(CHECKPOINT)
-        self.wait(ms)
-        self.clock.record_checkpoint(before)
-
-    def rows(self) -> np.ndarray:
-        self.clock.finish()
-        rows = decode(RecordReader(self._path).new())
-        self._recorder.close()
-        return rows
-
-    def _start(self) -> None:
-        self.started += 1
-
-    def _step(self, steps: int, _started_ns: int, _ended_ns: int) -> None:
-        self.steps = steps
+from support.training_script import Script, ms_by_kind
 
 
 @pytest.fixture
 def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Script]:
     return Script(tmp_path / "records", monkeypatch)  # type: ignore[return-value]
-
-
-def ms_by_kind(rows: np.ndarray, step: int) -> dict[str, float]:
-    """Milliseconds of each kind of row with this step number."""
-    found: dict[str, float] = {}
-    for row in rows[rows["step"] == step]:
-        name = RecordKind(row["kind"]).name.lower()
-        found[name] = found.get(name, 0.0) + int(row["duration_ns"]) / MS
-    return {name: ms for name, ms in found.items() if ms}
 
 
 def test_a_step_has_the_time_of_each_phase_and_begins_where_the_last_one_ended(script: Script) -> None:
@@ -222,6 +148,15 @@ def test_batches_loaded_ahead_count_in_the_step_that_uses_them(script: Script) -
             script.load(1, examples=loaded)
         script.forward(1, examples=used)
         script.forward(1, examples=NO_BATCH)  # The loss gets the output of the model, which is no further batch.
+        script.optimize(1)
+    assert examples_of(script.rows()) == [8, 8, 3]
+
+
+def test_the_batch_of_a_step_without_a_forward_pass_counts(script: Script) -> None:
+    """As in scripts that compile the model and its loss as one function."""
+    for examples in (8, 8, 3):
+        script.load(1, examples=examples)
+        script.backward(1)
         script.optimize(1)
     assert examples_of(script.rows()) == [8, 8, 3]
 

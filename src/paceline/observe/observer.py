@@ -7,11 +7,11 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import cast
 
+from paceline.observe.event_clock import EventClock
 from paceline.observe.import_hooks import Hook, watch_imports
 from paceline.observe.keras_hooks import observe_keras
 from paceline.observe.process_hooks import observe_processes
 from paceline.observe.stack_sampler import StackSampler
-from paceline.observe.step_clock import StepClock
 from paceline.observe.stop import StopRules
 from paceline.observe.torch_hooks import observe_distributed_checkpoint, observe_safetensors, observe_torch
 from paceline.recording import folded_stacks
@@ -20,7 +20,7 @@ from paceline.train.context import Outcome, ScriptRendezvous, TaskContext
 
 _FRAMEWORKS = ("torch", "tensorflow", "keras", "jax", "lightning", "accelerate", "transformers")
 """Packages whose version is stored with the run, if the script uses them."""
-_HOOKS: dict[str, Callable[[ModuleType, StepClock, Callable[[str], None]], None]] = {
+_HOOKS: dict[str, Callable[[ModuleType, EventClock, Callable[[str], None]], None]] = {
     "torch": observe_torch,
     "torch.distributed.checkpoint": observe_distributed_checkpoint,
     "safetensors.torch": observe_safetensors,
@@ -43,7 +43,7 @@ class Observer:
         self._rendezvous = rendezvous = cast(ScriptRendezvous, context.rendezvous)
         self._rules = StopRules(context.job, rendezvous)
         self._notes: list[str] = []
-        self.clock = StepClock(context.recorder, rendezvous.report_ready, self._rules.check)
+        self.clock = EventClock(context.recorder, rendezvous.report_ready, self._rules.check, self._rules.steps_left)
         script = context.job.script
         self.sampler = StackSampler(self.clock, script.stack_hz if script else 0.0)
 

@@ -2,10 +2,6 @@
 
 Time is counted exclusively: while one phase is inside of another, such as an all-reduce inside of a forward pass, only
 the inner phase counts. A step ends when the outermost optimizer has made its step; the next one begins there.
-
-The code is called several times in every step of the user's script. After a step of a model, little of it is in the
-CPU caches, so each call and each object that it touches costs several times what a tight loop would show (measure with
-`python -m bench hooks`). It therefore repeats some lines instead of calling functions.
 """
 
 import math
@@ -39,15 +35,15 @@ _NO_THREAD = -1
 
 
 class StepClock:
-    """The clock of one rank. Only the thread that made it is observed."""
+    """The clock of one rank. Only the thread that made it is observed. Lines are repeated, because calls take time."""
 
     __slots__ = (
         "_computed_exchange_ns", "_computed_ns", "_divisor", "_eval_accuracy", "_eval_loss", "_eval_ns",
         "_eval_passes", "_eval_start_ns", "_examples", "_exchanges", "_first", "_loads_ahead", "_loss_sum", "_losses",
-        "_on_start", "_on_step", "_own_thread", "_recorder", "_segment_exchanges", "_segment_loaded", "_segment_ns",
-        "_segment_spent", "_since", "_sizes", "_spent", "_start_ns", "_undecided", "accumulation", "ended_ns", "loss",
+        "_on_start", "_on_step", "_own_thread", "_recorder", "_replayed_ns", "_segment_exchanges", "_segment_loaded",
+        "_segment_ns", "_segment_spent", "_since", "_sizes", "_spent", "_start_ns", "accumulation", "ended_ns", "loss",
         "loss_was_seen", "manual", "micro_batches", "missed", "needs_size", "phase", "scaled_loss", "spawned",
-        "started", "started_ns", "steps", "thread",
+        "started", "started_ns", "steps", "thread", "undecided",
     )  # fmt: skip
 
     def __init__(
@@ -80,6 +76,8 @@ class StepClock:
         """Backward passes of the step under way."""
         self.accumulation = 1
         """Micro-batches of a step by whose number the script divides the loss."""
+        self._replayed_ns = 0
+        """The time of what is told now, if it is told later than it was; else 0."""
         self._since = clock_ns()
         self._spent = _ZEROS.copy()
         self._first = _ZEROS.copy()
@@ -97,7 +95,7 @@ class StepClock:
         self._segment_spent = _ZEROS
         self._segment_exchanges = 0
         self._segment_loaded = False
-        self._undecided = True
+        self.undecided = True
         """Whether `_train` has anything to do."""
         self._eval_passes = 0
         self._eval_start_ns = self._eval_ns = 0
@@ -118,7 +116,7 @@ class StepClock:
 
     def enter(self, phase: int) -> int:
         """Begin a phase; returns the phase that it interrupts, for `leave`."""
-        now, before = clock_ns(), self.phase
+        now, before = self._replayed_ns or clock_ns(), self.phase
         self._spent[before] += now - self._since
         if not self._first[phase]:
             self._first[phase] = now
@@ -127,13 +125,13 @@ class StepClock:
 
     def leave(self, before: int) -> None:
         """End the phase that the last `enter` began."""
-        now = clock_ns()
+        now = self._replayed_ns or clock_ns()
         self._spent[self.phase] += now - self._since
         self.phase, self._since = before, now
 
     def enter_data(self) -> int:
         """Begin to load a batch. If the batch before was only evaluated on, all since then was an evaluation."""
-        now, before = clock_ns(), self.phase
+        now, before = self._replayed_ns or clock_ns(), self.phase
         self._spent[before] += now - self._since
         self.phase, self._since = DATA, now
         if self._eval_passes:
@@ -144,7 +142,7 @@ class StepClock:
 
     def leave_data(self, before: int, examples: int) -> None:
         """A batch was loaded; 0 examples if its size is not known."""
-        now = clock_ns()
+        now = self._replayed_ns or clock_ns()
         self._spent[DATA] += now - self._since
         sizes = self._sizes
         self.phase, self._since = before, now
@@ -172,23 +170,23 @@ class StepClock:
             examples = 0
         if not with_gradients:
             return self._enter_pass_without_gradients()
-        now, before = clock_ns(), self.phase
+        now, before = self._replayed_ns or clock_ns(), self.phase
         self._spent[before] += now - self._since
         self.phase, self._since = FORWARD, now
         if not self._first[FORWARD]:
             self._first[FORWARD] = now
-        if self._undecided:
+        if self.undecided:
             self._train()
         self._examples += examples
         return before
 
     def enter_backward(self) -> int:
-        now, before = clock_ns(), self.phase
+        now, before = self._replayed_ns or clock_ns(), self.phase
         self._spent[before] += now - self._since
         self.phase, self._since = BACKWARD, now
         if not self._first[BACKWARD]:
             self._first[BACKWARD] = now
-        if self._undecided:
+        if self.undecided:
             self._train()
         self.micro_batches += 1
         self._computed_ns = 0
@@ -196,10 +194,11 @@ class StepClock:
 
     def gradients_computed(self) -> None:
         """The rest of the backward pass only waits for the exchange that the computation did not hide."""
-        self._computed_ns, self._computed_exchange_ns = clock_ns(), self._spent[EXCHANGE]
+        self._computed_ns = self._replayed_ns or clock_ns()
+        self._computed_exchange_ns = self._spent[EXCHANGE]
 
     def leave_backward(self, before: int) -> None:
-        now, spent = clock_ns(), self._spent
+        now, spent = self._replayed_ns or clock_ns(), self._spent
         spent[BACKWARD] += now - self._since
         self.phase, self._since = before, now
         if self._computed_ns:
@@ -210,18 +209,18 @@ class StepClock:
                 self._add_exchange(self._computed_ns, waited_ns)
 
     def enter_optimizer(self) -> int:
-        now, before = clock_ns(), self.phase
+        now, before = self._replayed_ns or clock_ns(), self.phase
         self._spent[before] += now - self._since
         self.phase, self._since = OPTIMIZER, now
         if not self._first[OPTIMIZER]:
             self._first[OPTIMIZER] = now
-        if self._undecided:
+        if self.undecided:
             self._train()
         return before
 
     def leave_optimizer(self, before: int) -> None:
         """End the phase and, unless the script says itself where steps end, the step."""
-        now = clock_ns()
+        now = self._replayed_ns or clock_ns()
         self._spent[OPTIMIZER] += now - self._since
         self.phase, self._since = before, now
         if not self.manual:
@@ -275,9 +274,9 @@ class StepClock:
 
     def end_step(self, examples: int | None = None) -> None:
         """End the step under way, now. `examples` counts instead of what was seen."""
-        if self._undecided:
+        if self.undecided:
             self._train()
-        now = clock_ns()
+        now = self._replayed_ns or clock_ns()
         self._spent[self.phase] += now - self._since
         self._since = now
         self._end_step(now, self._examples if examples is None else examples)
@@ -299,8 +298,9 @@ class StepClock:
                     self.accumulation = self._losses
                 if self._divisor == self.accumulation:
                     loss *= self._divisor
-            self.loss = loss
-            self.loss_was_seen = True
+            self.loss, self.loss_was_seen = loss, True
+        if not (examples or first[FORWARD]):  # The forward pass of a compiled function is not seen.
+            examples = sum(self._sizes.pop(0) for _ in range(min(len(self._sizes), self.micro_batches)))
         self.steps = steps = self.steps + 1
         forward_ns, backward_ns, optimizer_ns = first[FORWARD], first[BACKWARD], first[OPTIMIZER]
         self._recorder.write_script_step(
@@ -328,7 +328,7 @@ class StepClock:
         if not self._eval_passes:
             self._recorder.set_busy(RecordKind.EVAL)
         self._eval_passes += 1
-        self._undecided = True
+        self.undecided = True
         return self.enter(EVAL)
 
     def _train(self) -> None:
@@ -347,7 +347,7 @@ class StepClock:
             self._record_evaluation()
         if not self.started:
             self._start()
-        self._undecided = False
+        self.undecided = False
 
     def _start(self) -> None:
         """The first step begins with the loading of its batch; all before was preparation."""
@@ -369,7 +369,7 @@ class StepClock:
         self._spent = self._segment_spent.copy()
         del self._exchanges[self._segment_exchanges :]
         self._segment_ns, self._since = now, now
-        self._eval_passes, self._undecided = 0, True
+        self._eval_passes, self.undecided = 0, True
 
     def _record_evaluation(self) -> None:
         if self.started:

@@ -47,6 +47,11 @@ class StopRules:
             self._announces = False
             self._announce(steps, (now_ns - started_ns) / 1e9)
 
+    def steps_left(self, steps: int) -> float:
+        """After how many more steps `check` must be called at once; infinite if no last step is known."""
+        last = self._rendezvous.last_step
+        return min(self._step_limit, math.inf if last is None else last) - steps
+
     def _announce(self, steps: int, seconds: float) -> None:
         if self._job.workers == 1:
             self._stop(steps, seconds)
