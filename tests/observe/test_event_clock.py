@@ -74,3 +74,20 @@ def test_the_last_step_of_a_run_is_accounted_for_at_once(tmp_path: Path, monkeyp
         script.forward(0.1)
         script.optimize(0.1)
     assert script.steps == 7
+
+
+def test_what_follows_a_step_gets_the_number_of_steps_made_until_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rank announces the last step of all ranks from there on, which must not be one that it has made."""
+    script = TellingScript(tmp_path / "records", monkeypatch)
+    numbers = []
+    monkeypatch.setattr(script.clock, "_after_steps", lambda steps, _started_ns, _ended_ns: numbers.append(steps))
+    made_at_call = []
+    for made in range(1, 41):
+        before = len(numbers)
+        script.forward(2)
+        script.optimize(3)
+        made_at_call += [made] * (len(numbers) - before)
+    assert numbers == made_at_call
+    assert len(numbers) > 1

@@ -45,7 +45,10 @@ class EventClock(StepClock):
     """Hooks that run at every step set `phase` and append to `events`; they call `flush` if it is due or the clock is
     `undecided`. All others call methods."""
 
-    __slots__ = ("_steps_left", "backward_passes", "events", "flush_ns", "has_batch", "steps_until_flush")
+    __slots__ = (
+        "_after_steps", "_last_made", "_steps_left", "backward_passes", "events", "flush_ns", "has_batch",
+        "steps_until_flush",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -54,9 +57,11 @@ class EventClock(StepClock):
         on_step: Callable[[int, int, int], None],
         steps_left: Callable[[int], float] = lambda _steps: math.inf,
     ) -> None:
-        """`steps_left` says after how many more steps `on_step` must be called at once."""
-        super().__init__(recorder, on_start, on_step)
-        self._steps_left = steps_left
+        """`on_step` is called after the last of several steps that are accounted for at once: it gets the number of
+        steps made until now. `steps_left` says after how many more steps it must be called."""
+        super().__init__(recorder, on_start, self._step_made)
+        self._after_steps, self._steps_left = on_step, steps_left
+        self._last_made: tuple[int, int, int] | None = None
         self.events: list[Event] = []
         """Always the same list."""
         self.flush_ns = 0
@@ -80,6 +85,15 @@ class EventClock(StepClock):
             self.phase, self._replayed_ns = phase, 0
         self.flush_ns = self._since + _FLUSH_NS
         self.steps_until_flush = int(max(1, min(_MOST_STEPS, self._steps_left(self.steps))))
+        made, self._last_made = self._last_made, None
+        if made:
+            self._after_steps(*made)
+
+    def _step_made(self, steps: int, started_ns: int, ended_ns: int) -> None:
+        if self._replayed_ns:
+            self._last_made = (steps, started_ns, ended_ns)
+        else:
+            self._after_steps(steps, started_ns, ended_ns)
 
     def _account(self, kind: int, at_ns: int, before: int, value: Any) -> None:
         self._replayed_ns = at_ns
