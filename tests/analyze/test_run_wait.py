@@ -55,8 +55,8 @@ def test_without_spreading_a_second_between_two_readings_would_have_no_waiting()
 
 
 def test_waiting_begins_at_most_a_gap_between_readings_before_it_is_seen() -> None:
-    values = [0.0] * 50 + [1.0] * 10
-    spread = waited(spread_run_wait(samples({"w0": [*values]})))
+    values: list[float | None] = [0.0] * 50 + [1.0] * 10
+    spread = waited(spread_run_wait(samples({"w0": values})))
     assert spread[:31] == [0.0] * 31
     assert spread[40] == pytest.approx(0.5)
     assert spread[50] == 1.0

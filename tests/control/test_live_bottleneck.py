@@ -1,5 +1,6 @@
 """The bottleneck of a run in progress: when it counts, since when, and when it is an incident."""
 
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,18 @@ def test_a_run_without_records_has_no_bottleneck(live: LiveBottleneck) -> None:
     assert [live.poll(float(second)) for second in range(3)] == [None] * 3
     live.close()
     assert live.current is None
+
+
+def test_searches_that_take_long_are_made_less_often(live: LiveBottleneck) -> None:
+    found: Future[tuple[Verdict | None, float]] = Future()
+    found.set_result((verdict("compute"), 2.0))
+    live._search = found
+    live.poll(10.0)
+    live.poll(29.9)
+    assert live._search is None
+    live.poll(30.0)
+    assert live._search is not None
+    live.close()
 
 
 def test_other_processes_can_read_what_was_found(tmp_path: Path) -> None:

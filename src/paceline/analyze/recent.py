@@ -19,12 +19,10 @@ from paceline.store.run import StoredRun, as_store_errors
 from paceline.store.tables import SAMPLES_SCHEMA, STEPS_SCHEMA, Undone, sample_rows, step_rows
 from paceline.store.verdict import Verdict
 
-_KEPT_RECORDS, _MOST_RECORDS = 400, 64 * 400
-"""Records of each task, and of all tasks together, from which the bottleneck is found."""
-_KEPT_SAMPLES, _MOST_SAMPLES = 80, 64 * 80
-"""Samples of each host, and of all hosts, for the same: those of 8 seconds, and with many hosts only some of them."""
-_FEWEST = 10
-"""Records of each task and samples of each host, however many tasks and hosts there are."""
+_KEPT_RECORDS = 400
+"""Records of each task from which the bottleneck is found."""
+_KEPT_SAMPLES = 80
+"""Samples of each host for the same: those of 8 seconds."""
 WINDOW_S = 5.0
 """Length of the period that is judged, unless the steps are so long that it holds too few of them."""
 _STEPS = 4
@@ -45,15 +43,10 @@ class RecentRows:
             case TaskRecords(task, data) if len(data) >= RECORD_BYTES:
                 kept = self._records.setdefault(task, deque())
                 kept.append(data)
-                needed = _share(_KEPT_RECORDS, _MOST_RECORDS, len(self._records)) * RECORD_BYTES
-                while len(kept) > 1 and sum(map(len, kept)) - len(kept[0]) >= needed:
+                while len(kept) > 1 and sum(map(len, kept)) - len(kept[0]) >= _KEPT_RECORDS * RECORD_BYTES:
                     kept.popleft()
             case HostSamples(host, samples):
-                of_host = self._samples.setdefault(host, deque())
-                most = _share(_KEPT_SAMPLES, _MOST_SAMPLES, len(self._samples))
-                of_host.extend(samples[:: _KEPT_SAMPLES // most])
-                while len(of_host) > most:
-                    of_host.popleft()
+                self._samples.setdefault(host, deque(maxlen=_KEPT_SAMPLES)).extend(samples)
 
     def snapshot(self) -> "RecentRows":
         """A copy that later entries do not change, for another thread."""
@@ -75,9 +68,8 @@ class RecentRows:
 
     def _last_steps(self, task_hosts: Mapping[str, str]) -> pl.DataFrame:
         rows = [pl.DataFrame(schema=STEPS_SCHEMA)]
-        most = _share(_KEPT_RECORDS, _MOST_RECORDS, len(self._records))
         for task, kept in self._records.items():
-            host, data = task_hosts.get(task, "?"), b"".join(kept)[-most * RECORD_BYTES :]
+            host, data = task_hosts.get(task, "?"), b"".join(kept)[-_KEPT_RECORDS * RECORD_BYTES :]
             rows.append(step_rows(task, host, data, self.clocks.get(host, ()), Undone()))
         table = pl.concat(rows)
         steps = table.filter(pl.col("kind") == "step")
@@ -97,11 +89,6 @@ class RecentRows:
             if host in self.clocks
         ]
         return pl.concat([pl.DataFrame(schema=SAMPLES_SCHEMA), *rows])
-
-
-def _share(each: int, most: int, count: int) -> int:
-    """How many of `most` rows each of `count` tasks or hosts may have."""
-    return max(_FEWEST, min(each, most // count))
 
 
 def _judge(

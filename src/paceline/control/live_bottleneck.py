@@ -18,6 +18,8 @@ from paceline.store.verdict import Verdict
 SEARCH_EVERY_S = 3.0
 _SHARE_OF_TIME = 0.1
 """At most this part of the time is spent on searching: a search takes longer the more tasks and hosts there are."""
+MOST_HOSTS = 64
+"""With more hosts, no bottleneck is searched for during training: a search would hold up the messages of the agents."""
 _FIRST_SEARCH_S = 4.0
 """Of training: before, there are too few samples of the hosts."""
 _CLEAR_SHARE = 0.4

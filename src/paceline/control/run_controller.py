@@ -19,7 +19,7 @@ from paceline.control.host_check import explain_start_failure, reason_to_refuse
 from paceline.control.ingest import Ingest
 from paceline.control.interrupts import Interrupts
 from paceline.control.job_factory import JobFactory, JobStart, restored_file
-from paceline.control.live_bottleneck import LiveBottleneck
+from paceline.control.live_bottleneck import MOST_HOSTS, LiveBottleneck
 from paceline.control.liveness import LivenessMonitor
 from paceline.control.restart_policy import restart_policy
 from paceline.control.resume_point import damaged_checkpoint, last_checkpoint, steps_so_far, steps_until
@@ -73,7 +73,8 @@ class RunController:
         self._liveness = LivenessMonitor(plan, cluster, writer, startup_s, slowness(plan))
         self._start = self._initial_start = start
         self._engine = engines()[plan.spec.engine]
-        self._bottleneck = LiveBottleneck(writer.paths) if plan.spec.record else None
+        searches = plan.spec.record and len(plan.limits) <= MOST_HOSTS
+        self._bottleneck = LiveBottleneck(writer.paths) if searches else None
         if self._bottleneck:
             writer.on_entry = self._bottleneck.add
         self._end: events.End | None = None
