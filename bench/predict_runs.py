@@ -31,8 +31,8 @@ _LAYOUTS = {
 }
 _BATCHES = (16, 32, 64, 128, 256)
 _CPUS = (None, None, "0.3", "0.5", "0.8")
-_SEEDS = {"develop": 1, "blind": 2}
-_COUNTS = {"develop": 20, "blind": 48}
+_DRAWS = {"develop": ((1, 20), (2, 24)), "blind": ((3, 48),)}
+"""Seeds of each part, with the number of configurations that are drawn by each."""
 
 DISTURBED_CORES = 0.2
 """With a higher background load, a run is made again."""
@@ -43,28 +43,30 @@ Fields = dict[str, Any]
 
 
 def profile() -> list[Fields]:
-    """Four runs of 4 s for each workload and engine: two batches, links, with and without servers and CPU limits."""
+    """Five runs of 4 s for each workload and engine: two batches, links, with and without servers and CPU limits."""
     return [
         {"workload": workload, "engine": engine, "stop": "seconds=4", "hosts": "netns", **fields}
         for engine in ENGINES
         for workload in WORKLOADS
         for fields in (
             {"strategy": "ps-async", "layout": "p w", "batch": 32, "link": "1gbit"},
-            {"strategy": "ps-sync", "layout": "p w", "batch": 128, "link": "200mbit"},
-            {"strategy": "ps-sync", "layout": "p w w", "batch": 32, "link": "200mbit", "cpus": "0.5"},
-            {"strategy": "allreduce", "layout": "w w", "batch": 64, "link": "500mbit"},
+            {"strategy": "ps-sync", "layout": "p w w", "batch": 128, "link": "200mbit"},
+            {"strategy": "ps-async", "layout": "p w w w", "batch": 32, "link": "100mbit", "cpus": "0.5"},
+            {"strategy": "allreduce", "layout": "w w", "batch": 128, "link": "500mbit"},
+            {"strategy": "allreduce", "layout": "w w w", "batch": 32, "link": "200mbit", "cpus": "0.5"},
         )
     ]
 
 
 def drawn(part: str) -> list[Fields]:
-    """The configurations of a part, by its seed: `develop` for building the predictor, `blind` for judging it."""
-    rng = Random(_SEEDS[part])
+    """The configurations of a part, by its seeds: `develop` for building the predictor, `blind` for judging it."""
     found: list[Fields] = []
-    while len(found) < _COUNTS[part]:
-        fields = _draw(rng)
-        if fields not in found:
-            found.append(fields)
+    for seed, count in _DRAWS[part]:
+        rng, most = Random(seed), len(found) + count
+        while len(found) < most:
+            fields = _draw(rng)
+            if fields not in found:
+                found.append(fields)
     return found
 
 

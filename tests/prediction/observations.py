@@ -1,6 +1,7 @@
 """Observed runs for tests, made by the simulation itself: what they measure is known exactly."""
 
 from functools import cache
+from typing import TypeVar
 
 import msgspec
 
@@ -32,6 +33,7 @@ TRUTH = Costs(
     overlap=0.15,
 )
 """The costs of the machine on which these runs were made."""
+Struct = TypeVar("Struct", bound=msgspec.Struct)
 GIGABIT, MEGABIT = 10**9, 10**6
 
 
@@ -91,5 +93,5 @@ def profile() -> list[Observed]:
     return list(_profile())
 
 
-def changed(run: Observed, **fields: object) -> Observed:
+def changed(run: Struct, **fields: object) -> Struct:
     return msgspec.structs.replace(run, **fields)

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from paceline.errors import PredictError
+from paceline.plan.roles import WORKER
 from paceline.prediction.calibrate import calibrate
 from paceline.prediction.cluster import Setup
 from paceline.prediction.curves import what_if
@@ -77,6 +78,25 @@ def test_repeats_narrow_the_interval_and_surprises_widen_it() -> None:
     assert Residuals([here] * 3, [0.02, 0.0, 0.01]).at(here)[1] < nothing
     calm, surprised = (Residuals([here] * 6, [0.01, size, -size, size, -size, 0.0]).at(far)[1] for size in (0.02, 0.4))
     assert calm < nothing < surprised
+
+
+def test_errors_of_other_workloads_count_less_than_own_ones() -> None:
+    here = features(UNSEEN[0], workload="own")
+    own, other = (Residuals([features(UNSEEN[0], workload=name)], [0.1]).at(here) for name in ("own", "other"))
+    nothing = Residuals([], []).at(here)
+    assert nothing[0] < other[0] < own[0]
+    assert nothing[1] > other[1] > own[1]
+
+
+def test_the_computation_with_several_threads_is_known_from_its_duration() -> None:
+    (single,) = (run for run in profile() if run.setup.batch == 32)
+    spinning = tuple(changed(task, threads=2, cpu_s=5 * task.cpu_s) for task in single.tasks if task.role == WORKER)
+    setup = make_setup("ps-async", "p w", batch=32, cores=4)
+    seconds = 0.7 * TRUTH.compute_s(32)
+    threaded = changed(single, setup=setup, tasks=spinning, compute_seconds=seconds)
+    costs = calibrate("made", [*profile(), threaded], make_costs()).costs
+    assert costs.compute_s(32) == pytest.approx(TRUTH.compute_s(32), rel=0.1)
+    assert costs.compute_s(32) * costs.threaded == pytest.approx(seconds, rel=0.1)
 
 
 def test_background_load_makes_a_run_say_less() -> None:

@@ -52,6 +52,25 @@ def test_asynchronous_workers_use_both_directions_of_a_link_at_once() -> None:
     assert one_direction_s * 0.98 <= 1 / found.updates_per_s <= 1.5 * one_direction_s
 
 
+def test_what_an_engine_sends_in_addition_passes_the_link_at_the_same_time() -> None:
+    costs = make_costs(step_s=1e-4, sent_bytes=1e6, received_bytes=1e6)
+    setup = make_setup("ps-sync", "p w", link_bits_s=80_000_000)
+    once, twice = (
+        simulate(setup, msgspec.structs.replace(costs, repeated=repeated), seed=1, steps=40) for repeated in (0.0, 1.0)
+    )
+    assert twice.updates_per_s == pytest.approx(once.updates_per_s, rel=0.02)
+    for found, copies in ((once, 1), (twice, 2)):
+        sent = found.facts.links[0].outbound_mb_s / found.updates_per_s
+        assert sent == pytest.approx(copies, rel=0.1)
+
+
+def test_several_threads_take_the_measured_part_of_the_time_of_one() -> None:
+    costs = make_costs(step_s=0.01, threads=2, threaded=0.7)
+    found = simulate(make_setup("single", "w"), costs, seed=1)
+    assert found.updates_per_s == pytest.approx(1 / 0.007, rel=0.01)
+    assert found.facts.workers[0].use.cpu_cores == pytest.approx(2, rel=0.02)
+
+
 def test_a_busy_server_serves_one_request_at_a_time() -> None:
     costs = make_costs(step_s=0.001, server_message_s=0.01)
     found = simulate(make_setup("ps-async", "p w w w w"), costs, seed=1)

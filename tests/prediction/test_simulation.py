@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.prediction.simulator.hosts import Host, Machine
+from paceline.prediction.simulator.hosts import Host, Job, Machine
 from paceline.prediction.simulator.simulation import (
     Acquire,
     Await,
@@ -54,9 +54,17 @@ def test_jobs_share_the_cores_of_their_machine() -> None:
     for name in ("a", "b", "c"):
         cluster.start(name, Compute(cluster.host(f"h{name}"), 0.2, name))
     cluster.simulation.run(10)
-    # Three jobs on two cores: each runs at 2/3 of the speed.
-    assert list(cluster.ends.values()) == pytest.approx([0.3] * 3)
-    assert cluster.simulation.core_wait_s["a"] == pytest.approx(0.1)
+    # Three jobs on two cores, which are busy for 85 % of the time: each runs at 0.85 x 2/3 of the speed.
+    assert list(cluster.ends.values()) == pytest.approx([0.2 / 0.85 * 3 / 2] * 3)
+    assert cluster.simulation.core_wait_s["a"] == pytest.approx(0.2 / 0.85 * 3 / 2 - 0.2)
+
+
+def test_as_many_jobs_as_cores_do_not_slow_each_other_down() -> None:
+    cluster = Cluster(cores=2)
+    for name in ("a", "b"):
+        cluster.start(name, Compute(cluster.host(f"h{name}"), 0.2, name))
+    cluster.simulation.run(10)
+    assert list(cluster.ends.values()) == pytest.approx([0.2] * 2)
 
 
 def test_a_job_with_two_threads_uses_two_cores() -> None:
@@ -79,6 +87,28 @@ def test_work_within_one_quota_is_not_throttled() -> None:
     cluster.start("a", Compute(cluster.host("h1"), 0.004, "w0"))
     cluster.simulation.run(1)
     assert cluster.ends["a"] == pytest.approx(0.004)
+
+
+def test_a_thread_on_a_second_core_waits_if_the_first_core_took_the_whole_quota() -> None:
+    # 0.5 CPUs are 5 ms in each period of 10 ms, and a core takes 5 ms at once.
+    host = Host("h1", Machine(2), 0.5, phase=1.0)
+    first, second = (Job(0.004, 1.0, "w0", None) for _ in range(2))
+    host.add(first, 0, 0.0)
+    host.add(second, 1, 0.0)
+    assert (first.queue.throttled, second.queue.throttled) == (False, True)
+    assert host.update(0.010)
+    assert not second.queue.throttled
+
+
+def test_a_core_that_becomes_idle_gives_most_of_its_slice_back() -> None:
+    host = Host("h1", Machine(2), 0.5, phase=1.0)
+    first, second = (Job(0.001, 1.0, "w0", None) for _ in range(2))
+    host.add(first, 0, 0.0)
+    first.queue.left_s -= 0.001
+    host.remove([first])
+    host.add(second, 1, 0.001)
+    # Of 5 ms, 1 ms is used and 1 ms stays with the first core.
+    assert second.queue.left_s == pytest.approx(0.003)
 
 
 def test_a_transfer_takes_its_size_over_the_rate_without_the_burst() -> None:

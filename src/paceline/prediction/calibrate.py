@@ -21,20 +21,20 @@ Vector = npt.NDArray[np.float64]
 _ROUGH = {
     "step_s": (1e-3, 2.0),
     "example_s": (2e-5, 2.5),
-    "threaded": (1.5, 0.6),
+    "threaded": (0.75, 0.3),
     "worker_message_s": (1.5e-4, 1.0),
-    "worker_byte_s": (1e-9, 0.7),
+    "worker_byte_s": (5e-10, 0.5),
     "worker_sync_s": (2e-4, 1.5),
     "server_message_s": (2e-4, 1.0),
-    "server_byte_s": (1.5e-9, 0.7),
+    "server_byte_s": (6e-10, 0.5),
     "server_sync_s": (1e-4, 1.5),
     "ring_step_s": (6e-4, 1.0),
     "round_s": (1.5e-4, 1.0),
     "ring_byte_s": (1.5e-9, 0.7),
-    "packet_s": (6e-6, 0.5),
+    "packet_s": (6e-6, 0.8),
     "upkeep": (0.01, 1.0),
-    "limited": (1.1, 0.1),
-    "crowded": (1.45, 0.1),
+    "limited": (1.1, 0.07),
+    "crowded": (1.05, 0.1),
 }
 """Costs before anything was measured: median, and standard deviation of the logarithm."""
 NAMES = tuple(_ROUGH)
@@ -44,6 +44,10 @@ _MEASUREMENT_SPREAD = 0.1
 """By how much the CPU time per step differs between repeats, on the log scale."""
 _PHASE_SPREAD = 0.1
 """The same for the time of the compute phase, which contains some waiting."""
+_TRACED_SPREAD = 0.25
+"""The same if it is known only from traces of a few steps."""
+_MUCH = 0.5
+"""Part of a CPU limit from which on it lengthens the compute phase."""
 _LARGE_NOISE = 0.6
 """With a larger spread between steps, their mean time says nothing about their CPU time."""
 _DISTURBED_SPREAD = 0.3
@@ -115,15 +119,28 @@ def calibrate(workload: str, runs: Sequence[Observed], base: Costs) -> Calibrati
 
 def _of_run(run: Observed) -> Iterator[_Observation]:
     worker = next(task for task in run.tasks if task.role == WORKER)
-    if run.compute_seconds and not run.limited and run.threads == 1 and (run.step_noise or 0) < _LARGE_NOISE:
-        # Without a CPU limit and with one thread, a worker computes as long as it uses the CPU.
-        terms = [_Term(one.factor, one.costs | {"crowded": _crowding(run, worker)}) for one in _compute_terms(run, 1)]
-        yield _Observation(terms, run.compute_seconds, math.hypot(_PHASE_SPREAD, run.background_cores))
+    if run.compute_seconds and not _throttled(run) and (run.step_noise or 0) < _LARGE_NOISE:
+        # Unless a CPU limit stops it, a worker uses all of its threads while it computes.
+        terms = [_Term(one.factor, one.costs | {"crowded": _crowding(run, worker)}) for one in _compute_terms(run)]
+        spread = _TRACED_SPREAD if run.traced else _PHASE_SPREAD
+        yield _Observation(terms, run.compute_seconds, math.hypot(spread, run.background_cores))
     yield from _of_tasks(run)
+
+
+def _throttled(run: Observed) -> bool:
+    """Whether a CPU limit stopped workers often: the tasks of a host used much of what it allows."""
+    used: dict[str, float] = {}
+    for task in run.tasks:
+        used[task.host] = used.get(task.host, 0.0) + task.cpu_s / run.window_s
+    limits = {host: limits.cpus for host, limits in run.setup.limits.items() if limits.cpus is not None}
+    return any(used.get(host, 0.0) > _MUCH * cpus for host, cpus in limits.items())
 
 
 def _of_tasks(run: Observed) -> Iterator[_Observation]:
     for task in run.tasks:
+        if task.threads > 1 and run.compute_seconds:
+            # Threads that wait for each other, or for the next step, use the CPU as well.
+            continue
         condition = {"crowded": _crowding(run, task)}
         if (limits := run.setup.limits.get(task.host)) and limits.cpus is not None:
             condition["limited"] = 1.0
@@ -154,12 +171,13 @@ def _crowding(run: Observed, task: TaskCost) -> float:
 
 
 def _worker_terms(run: Observed, task: TaskCost) -> list[_Term]:
-    return [*_compute_terms(run, task.threads), *_exchange_terms(run)]
+    cores = float(task.threads)
+    return [*(_Term(one.factor * cores, one.costs) for one in _compute_terms(run)), *_exchange_terms(run)]
 
 
-def _compute_terms(run: Observed, threads: int) -> list[_Term]:
-    """The computation of a step."""
-    threaded = {f"{run.workload} threaded": 1.0} if threads > 1 else {}
+def _compute_terms(run: Observed) -> list[_Term]:
+    """The seconds of the computation of a step."""
+    threaded = {f"{run.workload} threaded": 1.0} if run.threads > 1 else {}
     terms = [
         _Term(1.0, {f"{run.workload} step_s": 1.0, **threaded}),
         _Term(float(run.setup.batch), {f"{run.workload} example_s": 1.0, **threaded}),
@@ -171,13 +189,13 @@ def _compute_terms(run: Observed, threads: int) -> list[_Term]:
 
 def _exchange_terms(run: Observed) -> list[_Term]:
     """What a worker does for the exchange in a step."""
-    setup, link = run.setup, _slowest_link(run)
+    setup, link, copies = run.setup, _slowest_link(run), 1 + run.repeated
     if setup.strategy.has_servers:
         return [
             _Term(float(setup.servers), {"worker_message_s": 1.0}),
             _Term(float(setup.strategy.synchronous), {"worker_sync_s": 1.0}),
-            _Term(run.sent_bytes + run.received_bytes, {"worker_byte_s": 1.0}),
-            _Term(_both_ways(run, link), {"packet_s": 1.0}),
+            _Term((run.sent_bytes + run.received_bytes) * copies, {"worker_byte_s": 1.0}),
+            _Term(_both_ways(run, link) * copies, {"packet_s": 1.0}),
         ]
     if setup.workers < 2 or not run.sent_bytes:
         return []
@@ -192,7 +210,7 @@ def _exchange_terms(run: Observed) -> list[_Term]:
 def _server_terms(run: Observed, task: TaskCost) -> list[_Term]:
     setup, link = run.setup, _slowest_link(run)
     number = next(place.index for place in setup.places if place.task == task.task)
-    share = setup.shares[number] if setup.shares else 1 / setup.servers
+    share = (setup.shares[number] if setup.shares else 1 / setup.servers) * (1 + run.repeated)
     return [
         _Term(1.0, {"server_message_s": 1.0}),
         _Term(float(setup.strategy.synchronous), {"server_sync_s": 1.0}),

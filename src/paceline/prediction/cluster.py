@@ -28,6 +28,8 @@ GOODPUT = 0.97
 """Share of a link's rate that TCP reaches."""
 _BACKGROUND_S = 0.02
 """Other programs compute and pause by turns in this time."""
+_NETWORK_CORE = 1
+"""The thread that handles messages runs on another core than the one that computes, which is number 0."""
 _MESSAGE_BYTES = 100
 """Size of the headers of a message."""
 
@@ -92,7 +94,7 @@ class Cluster:
         self.steps: list[StepTimes] = []
         self.updates: list[float] = []
         """When each update of the global parameters was made."""
-        self._connections: dict[tuple[str, str], Lock] = {}
+        self._connections: dict[tuple[str, str, str], Lock] = {}
         self.serving_s: dict[str, float] = {}
         """Seconds in which each server handled a request."""
         machines = {name: Machine(cores, costs.crowded) for name, cores in setup.machine_cores.items()}
@@ -137,7 +139,7 @@ class Cluster:
     def handle(self, task: Task, thread: Lock, cpu_s: float) -> Process:
         """Handle a message in a thread of a task; other threads do the part that overlaps."""
         yield Acquire(thread)
-        work = self.compute(task, cpu_s)
+        work = self.compute(task, cpu_s)._replace(core=_NETWORK_CORE)
         if self.costs.overlap:
             self.simulation.spawn(_process(work._replace(cpu_s=work.cpu_s * self.costs.overlap)))
             work = work._replace(cpu_s=work.cpu_s * (1 - self.costs.overlap))
@@ -147,25 +149,26 @@ class Cluster:
     def compute_step(self, worker: Task, part: float = 1.0) -> Compute:
         """The computation of a worker's step, or a part of it."""
         costs = self.costs
-        cpu_s = costs.compute_s(self.setup.batch) * (costs.threaded if costs.threads > 1 else 1.0)
+        cpu_s = costs.compute_s(self.setup.batch) * (costs.threaded * costs.threads if costs.threads > 1 else 1.0)
         return self.compute(worker, cpu_s * part, costs.threads)
 
     def _limited(self, task: Task) -> float:
         return self.costs.limited if task.host.limited else 1.0
 
-    def transfer(self, sender: Task, receiver: Task, size: float) -> Process:
+    def transfer(self, sender: Task, receiver: Task, size: float, connection: str = "") -> Process:
         """Send a message; both ends handle its packets meanwhile. A connection carries one message at a time."""
-        connection = self._connections.setdefault((sender.name, receiver.name), Lock())
-        yield Acquire(connection)
+        lock = self._connections.setdefault((sender.name, receiver.name, connection), Lock())
+        yield Acquire(lock)
         gate, remote = Gate(3), sender.host is not receiver.host
         rate = min(filter(None, (self._link(sender), self._link(receiver))), default=None)
         size += _MESSAGE_BYTES
         packet_s = packets(size, rate) * self.costs.packet_s if remote else 0.0
         self._spawn_then_signal(Send(sender.host.name, receiver.host.name, size), gate)
         for task in (sender, receiver):
-            self._spawn_then_signal(Compute(task.host, packet_s * self._limited(task), task.name), gate)
+            work = Compute(task.host, packet_s * self._limited(task), task.name, core=_NETWORK_CORE)
+            self._spawn_then_signal(work, gate)
         yield Await(gate)
-        self.simulation.release(connection)
+        self.simulation.release(lock)
         delay_s = self.costs.hop_s + (self._latency(sender) if remote else 0.0)
         if delay_s:
             yield Sleep(delay_s)

@@ -5,9 +5,10 @@ import math
 
 import msgspec
 
-WIRE_OVERHEAD = 1514 / 1448
-"""Bytes on the wire for each byte of content, with the headers of Ethernet, IP and TCP."""
-_CONTENT_BYTES = 1448
+HEADER_BYTES, _CONTENT_BYTES = 66, 1448
+"""Headers of Ethernet, IP and TCP in a full packet, and its content."""
+WIRE_OVERHEAD = (HEADER_BYTES + _CONTENT_BYTES) / _CONTENT_BYTES
+"""Bytes on the wire for each byte of content."""
 _SEGMENT_BYTES = 30_000
 """What the kernel handles as one packet where nothing cuts it."""
 _LARGEST_SEGMENT = 65_536
@@ -25,6 +26,8 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
     """What a worker sends in an exchange: its gradients."""
     received_bytes: float
     """What a worker receives in an exchange with servers: parameters."""
+    repeated: float = 0.0
+    """What passes the network besides, relative to these bytes: in the other direction, at the same time."""
     worker_message_s: float = 1e-4
     """Of a worker for one exchange with one server: a message out and one in."""
     worker_byte_s: float = 1e-9
@@ -49,7 +52,8 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
     crowded: float = 1.0
     """Factor for all CPU time while all cores of the machine are busy, which share caches and memory."""
     threaded: float = 1.0
-    """Factor for the computation of a step with several threads, which wait for each other."""
+    """Time of the computation of a step with several threads, relative to one thread. Their CPU time says little about
+    it: threads that wait for each other also use it."""
     overlap: float = 0.0
     """Part of the CPU time for messages that other threads spend while the step goes on."""
     hop_s: float = 6e-5

@@ -1,6 +1,7 @@
 """Reduces a stored run to what predictions are made from: CPU seconds and bytes per step, and the measured rates."""
 
 from collections.abc import Mapping
+from statistics import fmean
 
 import msgspec
 import polars as pl
@@ -14,6 +15,7 @@ from paceline.plan.limits import HostLimits
 from paceline.plan.roles import SERVER, WORKER
 from paceline.plan.strategy_options import strategy_options
 from paceline.prediction.cluster import Setup
+from paceline.prediction.costs import HEADER_BYTES
 from paceline.spec.run_options import RunSpec
 from paceline.spec.training import read_staleness_bound
 from paceline.store.events import FinishedEvent
@@ -27,6 +29,8 @@ from paceline.strategies.registry import strategies
 MIN_SECONDS = 2.0
 """Runs that trained for a shorter time are not used: their CPU times are too coarse."""
 MIN_STEPS = 10
+_LITTLE = 0.2
+"""Headers, repeated packets and small messages are below this part of the bytes of an exchange."""
 THIS_MACHINE = "machine"
 """The machine of all hosts, if they share one."""
 
@@ -77,6 +81,14 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     compute_seconds: float | None
     """Seconds of the compute phase of a step, with throttling and waiting for a core; None if it is not known."""
 
+    repeated: float = 0.0
+    """What passes the network besides these bytes, relative to them."""
+
+    @property
+    def traced(self) -> bool:
+        """Whether the seconds of the compute phase are known only from traces of a few steps."""
+        return self.step_noise is None
+
     @property
     def ring_bytes(self) -> float:
         """Bytes of all gradients or parameters; a ring sends most of them twice in an exchange."""
@@ -108,6 +120,7 @@ def observe(paths: RunPaths) -> Observed:
             f"run {paths.id} cannot be used to predict others: it has no samples of its tasks; run it again with "
             f"--stop seconds={2 * MIN_SECONDS:g}"
         )
+    setup = setup_of(header, result, stored)
     sent, received = _bytes(result)
     noise, compute_s = _compute_times(stored)
     return Observed(
@@ -118,7 +131,7 @@ def observe(paths: RunPaths) -> Observed:
         engine=result.engine,
         hosts=header.spec.hosts,
         transport=result.transport,
-        setup=setup_of(header, result, stored),
+        setup=setup,
         updates_per_s=result.updates_per_s,
         examples_per_s=result.examples_per_s,
         seconds=result.train_s,
@@ -126,10 +139,11 @@ def observe(paths: RunPaths) -> Observed:
         tasks=tuple(tasks),
         sent_bytes=sent,
         received_bytes=received,
+        repeated=repeated_part(result, setup, sent + received),
         window_s=window_s,
         background_cores=result.other_cores_mean,
         step_noise=noise,
-        compute_seconds=compute_s,
+        compute_seconds=compute_s or _traced_compute_s(result),
     )
 
 
@@ -250,13 +264,41 @@ def _bytes(result: Result) -> tuple[float, float]:
     return sent * 1e6 / steps, received * 1e6 / steps
 
 
+def repeated_part(result: Result, setup: Setup, step_bytes: float) -> float:
+    """What passed the network besides the bytes that the exchange needs, relative to them; 0 if it is little.
+
+    An engine may transfer values more often than necessary. `step_bytes`: what a worker sends and receives in a step.
+    """
+    if not setup.strategy.has_servers:
+        return 0.0
+    host_of = {place.task: place.host for place in setup.places}
+    servers = [place for place in setup.places if place.role == SERVER]
+    shares = setup.shares or (1 / len(servers),) * len(servers)
+    needed = 0.0
+    for worker in result.workers:
+        remote = sum(shares[one.index] for one in servers if one.host != host_of[worker.task])
+        needed += worker.own_steps * remote * step_bytes
+    if not needed:
+        return 0.0
+    traffic = [host.external for host in result.hosts]
+    carried = sum(one.tx_mb_s_mean * 1e6 - one.tx_packets_s_mean * HEADER_BYTES for one in traffic) * result.train_s
+    further = carried / needed - 1
+    return further if further > _LITTLE else 0.0
+
+
+def _traced_compute_s(result: Result) -> float | None:
+    """Seconds of the compute phase, from traced steps."""
+    phases = [worker.phases.get("compute", 0.0) / worker.own_steps for worker in result.workers if worker.own_steps]
+    return fmean(phases) if phases and min(phases) > 0 else None
+
+
 def _compute_times(stored: StoredRun) -> tuple[float | None, float | None]:
-    """Spread on the log scale and mean of the time that workers compute in a step."""
+    """Spread on the log scale and median of the time that workers compute in a step."""
     rows = stored.scan_steps().filter((pl.col("kind") == "compute") & (pl.col("duration_s") > 0) & ~pl.col("traced"))
     logs = pl.col("duration_s").log()
     by_task = stored.collect(
         rows.group_by("task").agg(
-            spread=(logs.quantile(0.75) - logs.quantile(0.25)) / 1.349, s=pl.col("duration_s").mean()
+            spread=(logs.quantile(0.75) - logs.quantile(0.25)) / 1.349, s=pl.col("duration_s").median()
         )
     )
     if not by_task.height:

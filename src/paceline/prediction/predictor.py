@@ -23,12 +23,10 @@ from paceline.store.verdict import AccountedTime
 _SEEDS = 2
 """Simulations of each configuration."""
 _STEPS = 100
-_MOST_RESIDUALS = 30
-"""Runs whose own prediction is compared with what was measured: the newest ones."""
+_MOST_RESIDUALS, _MOST_OF_OTHERS = 30, 8
+"""Runs of the workload, and of each other one, whose own prediction is compared with what was measured: the newest."""
 _QUANTILE = 1.2816
 """80 % of a normal distribution are within this many standard deviations."""
-_PARALLEL = 0.6
-"""How much of a further thread's time speeds up a step."""
 _DISTURBED_SPREAD = 0.2
 """How much less the rate of a run says for each core of background load, on the log scale."""
 _LOWEST = 1e-9
@@ -64,7 +62,7 @@ class Predictor:
 
     def __init__(self, workload: str, engine: str, transport: str | None, runs: Sequence[Observed]) -> None:
         """`runs` may be of any workload and engine; PredictError if none is of this workload on this engine."""
-        self.workload, self.engine = workload, engine
+        self.workload, self.engine, self._transport = workload, engine, transport
         self._runs = [run for run in runs if run.engine == engine and run.transport == transport]
         self._own = [run for run in self._runs if run.workload == workload]
         if not self._own:
@@ -79,7 +77,7 @@ class Predictor:
         simulated = [simulate(setup, costs, seed, steps=steps) for seed in range(seeds)]
         bottleneck = name_bottleneck(simulated[0].facts)
         network = network_share(simulated[0].facts)
-        residual, residual_spread = self.residuals.at(features(setup, network))
+        residual, residual_spread = self.residuals.at(features(setup, network, self.workload))
         # Time on links does not depend on CPU time.
         spread = math.hypot(residual_spread, self.cost_spread(setup) * (1 - network))
         center = math.exp(fmean(_log(one.updates_per_s) for one in simulated) + residual)
@@ -101,15 +99,33 @@ class Predictor:
 
     @cached_property
     def residuals(self) -> Residuals:
-        """How far the predictions of the measured runs were off, on the log scale."""
-        runs = self._own[-_MOST_RESIDUALS:]
-        simulated = [simulate(run.setup, self.costs(run.setup, run), seed=0) for run in runs]
-        pairs = list(zip(runs, simulated, strict=True))
+        """How far the predictions of the measured runs were off, on the log scale; those of other workloads as well."""
+        compared = self._compare(_MOST_RESIDUALS)
+        for other in self._others:
+            compared += other._compare(_MOST_OF_OTHERS)
         return Residuals(
-            [features(run.setup, network_share(one.facts)) for run, one in pairs],
-            [_log(run.updates_per_s) - _log(one.updates_per_s) for run, one in pairs],
-            [_DISTURBED_SPREAD * run.background_cores for run in runs],
+            [features(run.setup, network, run.workload) for run, network, _ in compared],
+            [error for *_, error in compared],
+            [_DISTURBED_SPREAD * run.background_cores for run, *_ in compared],
         )
+
+    @cached_property
+    def _others(self) -> list["Predictor"]:
+        """The predictors of the other workloads that were run on this engine."""
+        workloads = dict.fromkeys(run.workload for run in self._runs if run.workload != self.workload)
+        others = [Predictor(workload, self.engine, self._transport, self._runs) for workload in workloads]
+        for other in others:
+            other._timings = self._timings
+        return others
+
+    def _compare(self, most: int) -> list[tuple[Observed, float, float]]:
+        """The newest runs of this workload, with the share of links in their time and the error of their prediction."""
+        compared = []
+        for run in self._own[-most:]:
+            simulated = simulate(run.setup, self.costs(run.setup, run), seed=0)
+            error = _log(run.updates_per_s) - _log(simulated.updates_per_s)
+            compared.append((run, network_share(simulated.facts), error))
+        return compared
 
     def costs(self, setup: Setup, run: Observed | None = None) -> Costs:
         """The costs of a configuration; the threads are those of `run`, if it is given."""
@@ -123,7 +139,8 @@ class Predictor:
             self.calibration.costs,
             sent_bytes=gradient,
             received_bytes=parameters,
-            threads=1 + _PARALLEL * (threads - 1),
+            repeated=self._repeated(setup),
+            threads=threads,
         )
 
     @cached_property
@@ -131,9 +148,15 @@ class Predictor:
         return {}
 
     def _timing_of(self, with_servers: bool) -> Timing:
+        """The timing of messages, which the runs of all workloads tell."""
         if with_servers not in self._timings:
-            runs = [run for run in self._own if run.setup.strategy.has_servers == with_servers]
-            self._timings[with_servers] = fit_timing([(run, self._costs(run.setup, run)) for run in runs])
+            pairs = [
+                (run, one._costs(run.setup, run))
+                for one in (self, *self._others)
+                for run in one._own
+                if run.setup.strategy.has_servers == with_servers and (with_servers or run.setup.workers > 1)
+            ]
+            self._timings[with_servers] = fit_timing(pairs)
         return self._timings[with_servers]
 
     @cached_property
@@ -144,18 +167,24 @@ class Predictor:
         return Costs(step_s=0, example_s=0, sent_bytes=0, received_bytes=0, step_noise=noise)
 
     def _bytes(self, setup: Setup) -> tuple[float, float]:
-        """Bytes of the gradients and of the parameters in an exchange, which may depend on the batch."""
+        """Bytes of the gradients and of the parameters in an exchange, which may depend on batch and strategy."""
+        like = [run for run in self._own if run.setup.strategy.name == setup.strategy.name and run.sent_bytes]
         points = [
             (run.setup.batch, run.sent_bytes, run.received_bytes)
             if run.setup.strategy.has_servers
             else (run.setup.batch, run.ring_bytes, run.ring_bytes)
-            for run in self._own
+            for run in like or self._own
             if run.sent_bytes
         ]
         if not points:
             return 0.0, 0.0
         batches, sent, received = (np.array(column, float) for column in zip(*points, strict=True))
         return _at_batch(batches, sent, setup.batch), _at_batch(batches, received, setup.batch)
+
+    def _repeated(self, setup: Setup) -> float:
+        """What passes the network besides, as the runs of the same strategy have measured it."""
+        found = [run.repeated for run in self._own if run.setup.strategy.name == setup.strategy.name]
+        return median(found) if found else 0.0
 
     def _threads(self, setup: Setup) -> int:
         """Compute threads that a worker would get: 1 if a measured worker that could have had more chose 1."""
@@ -176,7 +205,14 @@ class Predictor:
         )
         window_s = 2 * cpu_s
         run = msgspec.structs.replace(
-            like, setup=setup, tasks=tasks, sent_bytes=sent, received_bytes=received, window_s=window_s
+            like,
+            setup=setup,
+            tasks=tasks,
+            sent_bytes=sent,
+            received_bytes=received,
+            repeated=self._repeated(setup),
+            window_s=window_s,
+            compute_seconds=None,
         )
         return self.calibration.cpu_spread(run)
 

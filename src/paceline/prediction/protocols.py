@@ -107,6 +107,8 @@ class _Servers:
         # Each exchange has a message in both directions. A worker has these costs once in a step, a server per worker.
         self._worker_s = (costs.worker_message_s + sync_s[0] / count) / 2
         self._server_s = (costs.server_message_s + sync_s[1]) / 2
+        self._worker_byte_s = costs.worker_byte_s * (1 + costs.repeated)
+        self._server_byte_s = costs.server_byte_s * (1 + costs.repeated)
         self._needed = setup.strategy.gradients_per_update(len(cluster.workers), setup.backup)
         self._shards = [[_Shard() for _ in range(self.buckets)] for _ in cluster.servers]
         self._ledgers = [_Ledger([worker.name for worker in cluster.workers]) for _ in cluster.servers]
@@ -122,10 +124,10 @@ class _Servers:
     def _push(self, push: _Push, number: int) -> Process:
         cluster, server = self._cluster, self._cluster.servers[number]
         size = self._size(number, cluster.costs.sent_bytes)
-        yield from cluster.handle(push.worker, push.worker.network, self._worker_s + cluster.costs.worker_byte_s * size)
+        yield from cluster.handle(push.worker, push.worker.network, self._worker_s + self._worker_byte_s * size)
         cluster.simulation.signal(push.sent)
-        yield from cluster.transfer(push.worker, server, size)
-        yield from self._serve(server, self._server_s + cluster.costs.server_byte_s * size)
+        yield from self._carry(push.worker, server, size)
+        yield from self._serve(server, self._server_s + self._server_byte_s * size)
         shard = self._shards[number][push.bucket]
         if self._synchronous and shard.versions.get(push.worker, 0) < shard.updates:
             # Its update was made without it, so its gradient is dropped.
@@ -173,10 +175,24 @@ class _Servers:
     def _reply(self, push: _Push, number: int) -> Process:
         cluster, server = self._cluster, self._cluster.servers[number]
         size = self._size(number, cluster.costs.received_bytes)
-        yield from self._serve(server, self._server_s + cluster.costs.server_byte_s * size)
-        yield from cluster.transfer(server, push.worker, size)
-        yield from cluster.handle(push.worker, push.worker.network, self._worker_s + cluster.costs.worker_byte_s * size)
+        yield from self._serve(server, self._server_s + self._server_byte_s * size)
+        yield from self._carry(server, push.worker, size)
+        yield from cluster.handle(push.worker, push.worker.network, self._worker_s + self._worker_byte_s * size)
         cluster.simulation.signal(push.received)
+
+    def _carry(self, sender: Task, receiver: Task, size: float) -> Process:
+        """Send a message, and what the engine sends in the other direction meanwhile."""
+        cluster, done = self._cluster, Gate(1)
+
+        def repeat() -> Process:
+            yield from cluster.transfer(receiver, sender, size * cluster.costs.repeated, "repeated")
+            cluster.simulation.signal(done)
+
+        if cluster.costs.repeated:
+            cluster.simulation.spawn(repeat())
+        yield from cluster.transfer(sender, receiver, size)
+        if cluster.costs.repeated:
+            yield Await(done)
 
     def _serve(self, server: Task, cpu_s: float) -> Process:
         cluster = self._cluster

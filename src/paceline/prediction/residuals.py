@@ -1,7 +1,8 @@
 """By how much the prediction of a new configuration will be off, learned from runs that were predicted and measured.
 
-A Gaussian process on the logarithm of measured / predicted: runs that are alike are off by similar factors. Runs of the
-same strategy share a part of it, and a part depends on batch, link, CPU limits and number of workers.
+A Gaussian process on the logarithm of measured / predicted: runs that are alike are off by similar factors. Runs of one
+engine, of one workload and of one strategy share parts of it, and a part depends on batch, link, CPU limits and number
+of workers.
 """
 
 import math
@@ -13,17 +14,20 @@ import numpy.typing as npt
 
 from paceline.prediction.cluster import Setup
 
-_COMMON, _STRATEGY, _LOCAL = 0.07, 0.1, 0.18
-"""Standard deviations of the parts of an error: common to all runs of a workload, to those of a strategy, and local."""
-_EXPECTED = -0.08
+_ENGINE, _WORKLOAD, _STRATEGY, _BOTH = 0.05, 0.03, 0.04, 0.05
+"""Standard deviations of the parts of an error that are common to all runs of an engine, to those of a workload, of a
+strategy, and of a workload with a strategy."""
+_LOCAL, _LOCAL_OF_WORKLOAD = 0.1, 0.14
+"""The same of the parts that are alike only for similar configurations: of all workloads, and of one."""
+_EXPECTED = -0.03
 """The error to expect before anything was measured: what a simulation leaves out takes time."""
-_REPEAT = 0.04
+_REPEAT = 0.05
 """By how much repeats of one configuration differ, on the log scale."""
 _PRIOR_RUNS = 8.0
 """The weight of the standard deviations above, in runs, when they are scaled to the errors of measured runs."""
 _LENGTHS = (2.0, 2.0, 1.2, 0.8, 0.8)
 """Distance over which local errors stay alike, for each number of `Features`."""
-_BETTER_LINKS = 0.6
+_BETTER_LINKS = 0.35
 """By what part errors are smaller if links account for all of the time."""
 _UNLIMITED_BITS_S = 1e10
 _UNLIMITED_CPUS = 2.0
@@ -32,6 +36,7 @@ _UNLIMITED_CPUS = 2.0
 class Features(msgspec.Struct, frozen=True, kw_only=True):
     """What makes two configurations alike."""
 
+    workload: str = ""
     strategy: str
     numbers: tuple[float, ...]
     """Logarithms (base 2) of batch, slowest link, smallest CPU limit, workers, and tasks per core."""
@@ -39,7 +44,7 @@ class Features(msgspec.Struct, frozen=True, kw_only=True):
     """How large errors are, relative to those of configurations that computation limits."""
 
 
-def features(setup: Setup, network: float = 0.0) -> Features:
+def features(setup: Setup, network: float = 0.0, workload: str = "") -> Features:
     """`network` is the share of the time that links account for. Links are simulated better than computation."""
     links = [limits.link_bits_s or _UNLIMITED_BITS_S for limits in setup.limits.values()]
     cpus = [min(limits.cpus or _UNLIMITED_CPUS, _UNLIMITED_CPUS) for limits in setup.limits.values()]
@@ -52,7 +57,8 @@ def features(setup: Setup, network: float = 0.0) -> Features:
         len(setup.places) / cores,
     )
     logs = tuple(math.log2(number) for number in numbers)
-    return Features(strategy=setup.strategy.name, numbers=logs, size=1 - _BETTER_LINKS * network)
+    size = 1 - _BETTER_LINKS * network
+    return Features(workload=workload, strategy=setup.strategy.name, numbers=logs, size=size)
 
 
 class Residuals:
@@ -85,8 +91,17 @@ class Residuals:
             return np.zeros((len(first), len(second)))
         a, b = (np.array([one.numbers for one in runs]) / np.array(_LENGTHS) for runs in (first, second))
         distance = ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2)
-        same = np.array([[one.strategy == other.strategy for other in second] for one in first], float)
-        parts = _COMMON**2 + same * (_STRATEGY**2 + _LOCAL**2 * np.exp(-distance / 2))
+        near = np.exp(-distance / 2)
+        workload, strategy = (
+            np.array([[getattr(one, name) == getattr(other, name) for other in second] for one in first], float)
+            for name in ("workload", "strategy")
+        )
+        parts = (
+            _ENGINE**2
+            + workload * _WORKLOAD**2
+            + strategy * (_STRATEGY**2 + _LOCAL**2 * near)
+            + workload * strategy * (_BOTH**2 + _LOCAL_OF_WORKLOAD**2 * near)
+        )
         covariance: npt.NDArray[np.float64] = parts * np.outer(
             [one.size for one in first], [one.size for one in second]
         )

@@ -13,13 +13,15 @@ from paceline.prediction.costs import Costs
 from paceline.prediction.observe import Observed
 from paceline.prediction.simulate import simulate
 
-_HOPS_S = (1e-5, 6e-5, 2e-4, 6e-4)
+_HOPS_S = (2e-5, 1e-4, 3e-4, 8e-4, 2e-3)
 _OVERLAPS = (0.0, 0.25, 0.5)
-_STEPS = 50
-_MOST_RUNS = 3
+_FINER = (0.6, 1.5)
+"""Factors by which the best delay is varied once more."""
+_STEPS = 30
+_MOST_RUNS = 6
 """Runs that are simulated for the fit: those with the fewest tasks, whose steps are closest to a sum of parts."""
 _SPREAD = 0.05
-_PRIOR_HOP_S, _HOP_SPREAD = 6e-5, 1.5
+_PRIOR_HOP_S, _HOP_SPREAD = 6e-5, 2.0
 _PRIOR_OVERLAP, _OVERLAP_SPREAD = 0.15, 0.3
 
 
@@ -33,9 +35,13 @@ def fit_timing(runs: Sequence[tuple[Observed, Costs]]) -> Timing:
     chosen = sorted(runs, key=lambda pair: (pair[0].background_cores > 0.3, len(pair[0].setup.places)))[:_MOST_RUNS]
     if not chosen:
         return Timing()
-    hop_s = min(_HOPS_S, key=lambda value: _misfit(chosen, Timing(value, _PRIOR_OVERLAP)))
-    overlap = min(_OVERLAPS, key=lambda value: _misfit(chosen, Timing(hop_s, value)))
-    return Timing(hop_s, overlap)
+    first = _best(chosen, [Timing(hop_s) for hop_s in _HOPS_S])
+    second = _best(chosen, [Timing(first.hop_s, overlap) for overlap in _OVERLAPS])
+    return _best(chosen, [second, *(Timing(second.hop_s * factor, second.overlap) for factor in _FINER)])
+
+
+def _best(runs: Sequence[tuple[Observed, Costs]], timings: Sequence[Timing]) -> Timing:
+    return min(timings, key=lambda timing: _misfit(runs, timing))
 
 
 def _misfit(runs: Sequence[tuple[Observed, Costs]], timing: Timing) -> float:

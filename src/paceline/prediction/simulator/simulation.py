@@ -41,6 +41,8 @@ class Compute(NamedTuple):
     cpu_s: float
     task: str
     threads: float = 1.0
+    core: int = 0
+    """The core on which it runs if the host has no other job there."""
 
 
 class Send(NamedTuple):
@@ -168,8 +170,7 @@ class Simulation:
                 self.cpu_s[job.task] += used  # type: ignore[assignment]
                 if job.cores < job.threads:
                     self.core_wait_s[job.task] += (1 - job.cores / job.threads) * seconds  # type: ignore[assignment]
-                if host.cpus is not None:
-                    host.use(used)
+                job.queue.left_s -= used
         for flow in self._flows:
             flow.left -= flow.rate * seconds
         if self._flows:
@@ -181,9 +182,9 @@ class Simulation:
         """The processes whose computation or transfer is complete."""
         processes = []
         for host in self._hosts:
-            if any(job.left_s <= _DONE_S for job in host.jobs):
-                processes += [job.process for job in host.jobs if job.left_s <= _DONE_S]
-                host.jobs = [job for job in host.jobs if job.left_s > _DONE_S]
+            if done := [job for job in host.jobs if job.left_s <= _DONE_S]:
+                processes += [job.process for job in done]
+                host.remove(done)
                 self._jobs_changed = True
         for flow in [flow for flow in self._flows if flow.left <= _DONE_BYTES]:
             self._flows.remove(flow)
@@ -200,12 +201,10 @@ class Simulation:
         """Let a process go on until it needs something that takes time."""
         for request in process:
             match request:
-                case Compute(host, cpu_s, task, threads):
+                case Compute(host, cpu_s, task, threads, core):
                     if cpu_s <= 0:
                         continue
-                    if host.cpus is not None and not host.jobs:
-                        host.update(self.now)
-                    host.jobs.append(Job(cpu_s, threads, task, process))
+                    host.add(Job(cpu_s, threads, task, process), core, self.now)
                     self._jobs_changed = True
                 case Send(sender, receiver, size):
                     if not self._send(sender, receiver, size, process):
