@@ -99,6 +99,15 @@ def test_the_computation_with_several_threads_is_known_from_its_duration() -> No
     assert costs.compute_s(32) * costs.threaded == pytest.approx(seconds, rel=0.1)
 
 
+def test_messages_that_were_not_cut_into_packets_do_not_make_packets_cheap() -> None:
+    setup = make_setup("ps-async", "p w", batch=32, link_bits_s=100 * MEGABIT, cores=4)
+    free = msgspec.structs.replace(TRUTH, sent_bytes=31_000, received_bytes=31_000, packet_s=0.0, worker_message_s=0)
+    runs = [observed(number, setup, free) for number in range(3)]
+    counted = [changed(run, packets=4.0) for run in runs]
+    cheap, usual = (calibrate("made", each, make_costs()).costs.packet_s for each in (runs, counted))
+    assert cheap < 0.8 * usual
+
+
 def test_background_load_makes_a_run_say_less() -> None:
     here = features(UNSEEN[0])
     quiet, disturbed = (Residuals([here], [0.3], [spread]).at(here) for spread in (0.0, 0.4))

@@ -220,7 +220,9 @@ def _server_terms(run: Observed, task: TaskCost) -> list[_Term]:
 
 
 def _both_ways(run: Observed, link: float | None) -> float:
-    return packets(run.sent_bytes, link) + packets(run.received_bytes, link)
+    """Packets of an exchange, but not more than the counters of the network say: small messages are not always cut."""
+    count = packets(run.sent_bytes, link) + packets(run.received_bytes, link)
+    return min(count, run.packets / (1 + run.repeated)) if run.packets else count
 
 
 def _slowest_link(run: Observed) -> float | None:

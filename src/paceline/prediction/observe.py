@@ -84,6 +84,9 @@ class Observed(msgspec.Struct, frozen=True, kw_only=True):
     repeated: float = 0.0
     """What passes the network besides these bytes, relative to them."""
 
+    packets: float | None = None
+    """Packets of all hosts per step of a worker; None if they are not known."""
+
     @property
     def traced(self) -> bool:
         """Whether the seconds of the compute phase are known only from traces of a few steps."""
@@ -140,6 +143,7 @@ def observe(paths: RunPaths) -> Observed:
         sent_bytes=sent,
         received_bytes=received,
         repeated=repeated_part(result, setup, sent + received),
+        packets=_packets(result),
         window_s=window_s,
         background_cores=result.other_cores_mean,
         step_noise=noise,
@@ -284,6 +288,13 @@ def repeated_part(result: Result, setup: Setup, step_bytes: float) -> float:
     carried = sum(one.tx_mb_s_mean * 1e6 - one.tx_packets_s_mean * HEADER_BYTES for one in traffic) * result.train_s
     further = carried / needed - 1
     return further if further > _LITTLE else 0.0
+
+
+def _packets(result: Result) -> float | None:
+    """Packets of all hosts per step of a worker."""
+    steps = sum(worker.own_steps for worker in result.workers)
+    packets_s = sum(host.external.tx_packets_s_mean for host in result.hosts)
+    return packets_s * result.train_s / steps if steps and packets_s else None
 
 
 def _traced_compute_s(result: Result) -> float | None:
