@@ -12,6 +12,7 @@ from paceline.engines.spark.cluster import MASTER_ADDRESS, compiler_options, hea
 from paceline.engines.spark.details import details_of
 from paceline.engines.spark.environment import SparkHome
 from paceline.engines.spark.event_log import EventLog
+from paceline.engines.spark.executor_watch import ExecutorWatch
 from paceline.engines.spark.java_errors import readable_errors
 from paceline.engines.spark.jvm import Gateway, check_java, stop
 from paceline.engines.spark.lbfgs import Lbfgs, iteration_jobs, shares_of
@@ -58,16 +59,21 @@ def _cluster(context: TaskContext, home: SparkHome, channel: DriverChannel) -> I
     """The SparkContext on the run's own cluster, or on the one that the user names."""
     job = context.job
     jvm = Gateway(home, heap_mib_of(job, "driver_memory"), compiler_options(job))
+    watch = ExecutorWatch(job, lambda: stop(jvm.process))
+    channel.on_executor_end = watch.ended
+    spark = None
     gateway = jvm.connect()
     url = job.options.get("master") or start_master(job, home, gateway)
     context.rendezvous.exchange_addresses({ADDRESS: channel.address, MASTER_ADDRESS: url})
-    spark = open_context(job, home, gateway, url)
     try:
-        with readable_errors(job):
+        with watch.named_errors(), readable_errors(job):
+            spark = open_context(job, home, gateway, url)
+            watch.begin(spark)
             yield spark
     finally:
+        watch.close()
         # The run's own cluster ends with its processes; another one must be told that the application is over.
-        if "master" in job.options:
+        if spark and "master" in job.options and watch.reason is None:
             spark.stop()
             gateway.shutdown()
         stop(jvm.process)

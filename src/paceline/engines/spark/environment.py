@@ -34,12 +34,25 @@ appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex
+appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 # These two warn about every run without a native library and about every port that they tried in vain.
 logger.native.name = org.apache.hadoop.util.NativeCodeLoader
 logger.native.level = error
 logger.utils.name = org.apache.spark.util.Utils
 logger.utils.level = error
+# The worker says there why an executor ended. The file is made only by a process that writes to it.
+appender.ends.type = File
+appender.ends.name = ends
+appender.ends.fileName = {executor_log}
+appender.ends.createOnDemand = true
+appender.ends.layout.type = PatternLayout
+appender.ends.layout.pattern = %m%n
+logger.worker.name = org.apache.spark.deploy.worker.Worker
+logger.worker.level = info
+logger.worker.additivity = false
+logger.worker.appenderRef.ends.ref = ends
+logger.worker.appenderRef.stderr.ref = stderr
+logger.worker.appenderRef.stderr.level = warn
 """
 # A script, not a link: Python finds its virtual environment by the path it was started with. The archives that Spark
 # puts on the path hold the pyspark that is installed here anyway; before every task, Python would read their tables
@@ -69,7 +82,8 @@ class SparkHome:
         )
         for folder in (self.conf, self.local, self.work, self.temporary, self.events, commands):
             folder.mkdir(mode=0o700, parents=True)
-        (self.conf / "log4j2.properties").write_text(_LOG_SETTINGS)
+        self.executor_log = self.directory / "executors.log"
+        (self.conf / "log4j2.properties").write_text(_LOG_SETTINGS.format(executor_log=self.executor_log))
         retries = job.ports.last - job.ports.first if job.ports else 16
         (self.conf / "spark-defaults.conf").write_text(_DEFAULTS + f"spark.port.maxRetries {retries}\n")
         script = commands / PYTHON

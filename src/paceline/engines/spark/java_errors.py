@@ -32,9 +32,11 @@ def readable_errors(job: Job) -> Iterator[None]:
 def describe(text: str, job: Job) -> str:
     """What went wrong and what to do, from the message and stack trace of a Java error."""
     if any(sign in text for sign in _OUT_OF_MEMORY):
-        in_executor = any(sign in text for sign in _IN_AN_EXECUTOR)
-        process, option = ("an executor", "executor_memory") if in_executor else ("the driver", "driver_memory")
-        return (
-            f"{process} of Spark ran out of memory with a heap of {heap_mib_of(job, option)} MiB: raise --set {option}"
-        )
+        return out_of_memory(job, in_executor=any(sign in text for sign in _IN_AN_EXECUTOR))
     return text.split("\n: ", 1)[-1].splitlines()[0]
+
+
+def out_of_memory(job: Job, *, in_executor: bool) -> str:
+    """That a heap is too small, and what to do."""
+    process, option = ("an executor", "executor_memory") if in_executor else ("the driver", "driver_memory")
+    return f"{process} of Spark ran out of memory with a heap of {heap_mib_of(job, option)} MiB: raise --set {option}"

@@ -6,6 +6,7 @@ convert them to their own clock.
 
 import queue
 import threading
+from collections.abc import Callable
 
 import msgspec
 import zmq
@@ -95,7 +96,13 @@ class Halt(msgspec.Struct, frozen=True, tag=True):
     """The controller asked the workers to finish."""
 
 
-FromWorker = Joined | Ping | Halt
+class ExecutorEnded(msgspec.Struct, frozen=True, tag=True):
+    """The worker's executor has ended; Spark starts another one."""
+
+    why: str
+
+
+FromWorker = Joined | Ping | Halt | ExecutorEnded
 _encode = msgspec.msgpack.encode
 
 
@@ -104,6 +111,8 @@ class DriverChannel:
 
     def __init__(self, job: Job, halted: threading.Event) -> None:
         self._halted = halted
+        self.on_executor_end: Callable[[str, str], None] | None = None
+        """Called with the task of a worker and why its executor ended."""
         self._sockets = zmq.Context()
         self._router = router = self._sockets.socket(zmq.ROUTER)
         router.linger = zmq_frames.LINGER_MS
@@ -164,6 +173,9 @@ class DriverChannel:
                 self._deliver(worker, _encode(Pong(asked_ns, clock_ns())))
             case Halt():
                 self._halted.set()
+            case ExecutorEnded(why):
+                if self.on_executor_end:
+                    self.on_executor_end(worker.decode(), why)
             case Joined():
                 self._joined.add(worker)
                 for text in self._undelivered.pop(worker, []):
@@ -223,6 +235,10 @@ class WorkerChannel:
             self._clock.add(message.asked_ns, message.driver_ns, self._heard_ns)
             return None
         return message
+
+    def executor_ended(self, why: str) -> None:
+        """Tell the driver that this worker's executor has ended."""
+        self._send(ExecutorEnded(why))
 
     def own_ns(self, driver_ns: int) -> int:
         """A time of the driver's clock on this worker's clock."""

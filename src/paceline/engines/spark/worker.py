@@ -8,6 +8,7 @@ import psutil
 
 from paceline.engines.spark.cluster import MASTER_ADDRESS, cores_of, heap_mib_of, port_arguments
 from paceline.engines.spark.environment import SparkHome
+from paceline.engines.spark.executor_ends import ExecutorEnds
 from paceline.engines.spark.jvm import DAEMON_OPTIONS, WORKER, check_java, check_running, start_jvm, stop
 from paceline.engines.spark.step_channel import ADDRESS, Busy, Done, Steps, StepTimes, Work, WorkerChannel
 from paceline.errors import PeersGone, RunError
@@ -40,18 +41,19 @@ def _run(context: TaskContext) -> Outcome:
     flops = operations_per_cpu_s()
     driver = context.rendezvous.exchange_addresses({})[task_name(SERVER, 0)]
     channel = WorkerChannel(context, driver[ADDRESS])
-    home = process = None
+    home = process = ends = None
     try:
         outcome = None
         if "master" not in job.options:
             home, process = _start_worker(context, driver[MASTER_ADDRESS])
-            outcome = _wait_for_executor(context.recorder, channel, process)
+            ends = ExecutorEnds(home)
+            outcome = _wait_for_executor(context.recorder, channel, process, ends)
         context.rendezvous.start_together()
         started = clock_ns()
         while outcome is None:
             outcome = _receive(context.recorder, channel)
-            if process:
-                check_running(process)
+            if process and ends:
+                _check(process, ends, channel)
         outcome.started_ns, outcome.operations_per_cpu_s = started, flops
         return outcome
     finally:
@@ -73,8 +75,15 @@ def _start_worker(context: TaskContext, master: str) -> "tuple[SparkHome, subpro
     return home, start_jvm(home, WORKER, DAEMON_OPTIONS, [*arguments, *port_arguments(job), master])
 
 
+def _check(process: "subprocess.Popen[bytes]", ends: ExecutorEnds, channel: WorkerChannel) -> None:
+    """Raise RunError if the Spark worker has ended; tell the driver if its executor has."""
+    check_running(process)
+    for why in ends.new():
+        channel.executor_ended(why)
+
+
 def _wait_for_executor(
-    recorder: Recorder, channel: WorkerChannel, process: "subprocess.Popen[bytes]"
+    recorder: Recorder, channel: WorkerChannel, process: "subprocess.Popen[bytes]", ends: ExecutorEnds
 ) -> Outcome | None:
     """Wait until the executor runs tasks of the driver, which it does in a Python process of its own.
 
@@ -84,7 +93,7 @@ def _wait_for_executor(
     while clock_ns() < deadline_ns:
         if outcome := _receive(recorder, channel):
             return outcome
-        check_running(process)
+        _check(process, ends, channel)
         with suppress(psutil.Error):
             executors = psutil.Process(process.pid).children()
             if any(executor.children() for executor in executors):
