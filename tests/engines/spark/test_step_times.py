@@ -154,6 +154,18 @@ def test_event_log_is_read_while_it_grows_and_removed_behind(tmp_path: Path) -> 
     log.close()
 
 
+def test_run_time_is_that_of_one_core(tmp_path: Path) -> None:
+    """Spark multiplies it with the number of cores of a task."""
+    folder = tmp_path / "eventlog_v2_app-1"
+    folder.mkdir()
+    end = line("JobEnd", **{"Job ID": 8, "Completion Time": 60})
+    (folder / "events_1_app-1").write_bytes(job_start(8, [3]) + task_end(0) + end)
+    log = EventLog(tmp_path, task_cpus=4)
+    (ended,) = log.ended_jobs()
+    assert [(task.run_ms, task.gc_ms, task.deserialize_ms) for task in ended.tasks] == [(5, 2, 3)]
+    log.close()
+
+
 @pytest.mark.parametrize("difference_ns", [0, 5_000_000_000, -7_000_000_000])
 def test_times_of_the_driver_are_converted_to_the_clock_of_the_worker(difference_ns: int) -> None:
     clock = DriverClock()

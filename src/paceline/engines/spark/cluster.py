@@ -19,6 +19,11 @@ def cores_of(job: Job) -> int:
     return job.threads
 
 
+def task_cpus(job: Job) -> int:
+    """Cores of each task: on the run's own cluster all of its executor, which works on one task at a time."""
+    return 1 if "master" in job.options else cores_of(job)
+
+
 def heap_mib_of(job: Job, option: str) -> int:
     """The heap of an executor or of the driver: as given, or half of the task's share of the memory."""
     given = job.options.get(option) or job.options.get("executor_memory")
@@ -88,8 +93,7 @@ def settings(job: Job, home: SparkHome, master: str) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.executor.memory": f"{heap_mib_of(job, 'executor_memory')}m",
         "spark.executor.cores": str(cores),
-        # One task of a step at a time on each executor: it is one worker.
-        "spark.task.cpus": str(cores) if own_cluster else "1",
+        "spark.task.cpus": str(task_cpus(job)),
         "spark.cores.max": str(cores * job.workers),
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",
         "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",

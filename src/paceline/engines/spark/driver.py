@@ -8,7 +8,14 @@ from typing import Any
 import msgspec
 
 from paceline.engines.spark.bsp_sgd import BspSgd, RowsBspSgd
-from paceline.engines.spark.cluster import MASTER_ADDRESS, compiler_options, heap_mib_of, open_context, start_master
+from paceline.engines.spark.cluster import (
+    MASTER_ADDRESS,
+    compiler_options,
+    heap_mib_of,
+    open_context,
+    start_master,
+    task_cpus,
+)
 from paceline.engines.spark.details import details_of
 from paceline.engines.spark.environment import SparkHome
 from paceline.engines.spark.event_log import EventLog
@@ -51,7 +58,7 @@ def run(context: TaskContext) -> Outcome:
         stack.callback(channel.close)
         begun_ns = clock_ns()
         spark = stack.enter_context(_cluster(context, home, channel))
-        return _train(context, channel, spark, EventLog(home.events), begun_ns)
+        return _train(context, channel, spark, EventLog(home.events, task_cpus(job)), begun_ns)
 
 
 @contextmanager

@@ -63,8 +63,9 @@ class JobRecord(msgspec.Struct, kw_only=True):
 class EventLog:
     """The events of one application."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, task_cpus: int = 1) -> None:
+        """`task_cpus`: the cores of each task (spark.task.cpus)."""
+        self._directory, self._task_cpus = directory, task_cpus
         self._number, self._rest = 0, b""
         self._file: BinaryIO | None = None
         self._jobs: dict[int, JobRecord] = {}
@@ -118,7 +119,7 @@ class EventLog:
         if job is None:
             return
         if succeeded:
-            job.tasks.append(_task_record(event))
+            job.tasks.append(_task_record(event, self._task_cpus))
         else:
             job.failed_tasks += 1
 
@@ -149,7 +150,7 @@ class EventLog:
         return True
 
 
-def _task_record(event: dict[str, Any]) -> TaskRecord:
+def _task_record(event: dict[str, Any], cpus: int) -> TaskRecord:
     info, metrics = event["Task Info"], event.get("Task Metrics") or {}
     read = metrics.get("Shuffle Read Metrics") or {}
     getting = info.get("Getting Result Time") or 0
@@ -160,7 +161,8 @@ def _task_record(event: dict[str, Any]) -> TaskRecord:
         launch_ms=info["Launch Time"],
         finish_ms=info["Finish Time"],
         deserialize_ms=metrics.get("Executor Deserialize Time", 0),
-        run_ms=metrics.get("Executor Run Time", 0),
+        # Spark multiplies the time with the number of cores of the task.
+        run_ms=metrics.get("Executor Run Time", 0) // cpus,
         gc_ms=metrics.get("JVM GC Time", 0),
         serialize_ms=metrics.get("Result Serialization Time", 0),
         getting_result_ms=info["Finish Time"] - getting if getting else 0,
