@@ -92,14 +92,15 @@ def _train(context: TaskContext, channel: DriverChannel, spark: Any, events: Eve
     program.warm_up()
     reporter = StepReporter(context, channel, events)
     reporter.read_warm_up(spark)
-    chief = Chief(_as_chief(context, channel), program)
+    recorder = ChiefRecorder(channel)
+    chief = Chief(msgspec.structs.replace(context, recorder=recorder), program)
     chief.try_evaluation()
     warm_ns = clock_ns()
     context.rendezvous.start_together()
     outcome = Outcome(started_ns=clock_ns(), steps=program.first_step, updates=program.first_step)
     chief.begin(program.first_step)
     if isinstance(program, Lbfgs):
-        _iterate(context, program, reporter, chief, outcome, events, spark)
+        _iterate(context, program, reporter, chief, recorder, outcome, events, spark)
     else:
         _steps(context, program, reporter, chief, outcome)
     reporter.finish(spark)
@@ -128,6 +129,7 @@ def _iterate(
     program: Lbfgs,
     reporter: StepReporter,
     chief: Chief,
+    recorder: "ChiefRecorder",
     outcome: Outcome,
     events: EventLog,
     spark: Any,
@@ -136,7 +138,9 @@ def _iterate(
     tasks = program.find_tasks(events)
     while True:
         left = job.update_limit - outcome.updates if job.update_limit is not None else _ITERATIONS_PER_CALL
-        call = program.iterate(min(left, job.eval_every or left))
+        # The workers report no step before MLlib returns, after however many iterations.
+        with recorder.busy(RecordKind.WAIT):
+            call = program.iterate(min(left, job.eval_every or left))
         drain(spark)
         ended = [one for one in events.ended_jobs() if one.group == call.group]
         if not {task.executor for one in ended for task in one.tasks} <= tasks.keys():
@@ -171,11 +175,6 @@ def _outcome_of(task: str, index: int, outcome: Outcome, program: BspSgd | Lbfgs
         details={},
         not_measured=(),
     )
-
-
-def _as_chief(context: TaskContext, channel: DriverChannel) -> TaskContext:
-    """The context of a Chief whose records are those of the first worker."""
-    return msgspec.structs.replace(context, recorder=ChiefRecorder(channel))
 
 
 class ChiefRecorder(Recorder):
