@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from paceline.engines.spark.environment import SparkHome
+from paceline.engines.spark.environment import HAS_SHORT_PATHS, SparkHome
 from paceline.engines.spark.secrets import SPARK_SECRET
 from paceline.ports import reserve_port
 from paceline.spec.values import heap_mib
@@ -110,5 +110,10 @@ def settings(job: Job, home: SparkHome, master: str) -> dict[str, str]:
         "spark.authenticate": "false",
     }
     if own_cluster:
-        common |= {"spark.authenticate": "true", "spark.authenticate.secret": job.secrets[SPARK_SECRET]}
+        common |= {
+            "spark.authenticate": "true",
+            "spark.authenticate.secret": job.secrets[SPARK_SECRET],
+            # Between a JVM and its Python process. Over TCP, every task waits 40 ms for a delayed acknowledgement.
+            "spark.python.unix.domain.socket.enabled": str(HAS_SHORT_PATHS).lower(),
+        }
     return common

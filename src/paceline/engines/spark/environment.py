@@ -20,6 +20,8 @@ TASK = "PACELINE_SPARK_TASK"
 """The environment variable with the name of the task that an executor belongs to."""
 PYTHON = "paceline-python"
 """The command that runs Python in executors: it may be at another path on every host."""
+HAS_SHORT_PATHS = sys.platform == "linux"
+"""Whether every directory has a short path. The path of a Unix socket may have at most 107 bytes."""
 _SCALA = "2.13"
 """The version of Scala for which all of Spark 4 is built. Its scripts set it; we start the JVMs without them."""
 _DEFAULTS = """
@@ -90,10 +92,11 @@ class SparkHome:
         script.write_text(_PYTHON_SCRIPT.format(python=sys.executable))
         script.chmod(0o700)
         self._commands = commands
+        self._temporary_fd = os.open(self.temporary, os.O_RDONLY) if HAS_SHORT_PATHS else None
 
     def environment(self) -> dict[str, str]:
         """For a master, a worker or a driver, and for the processes that these start."""
-        job, java = self._job, f"-Djava.io.tmpdir={self.temporary} -XX:-UsePerfData"
+        job, java = self._job, f"-Djava.io.tmpdir={self._short_temporary()} -XX:-UsePerfData"
         return {
             **os.environ,
             "SPARK_HOME": spark_home(),
@@ -113,7 +116,16 @@ class SparkHome:
         }
 
     def remove(self) -> None:
+        if self._temporary_fd is not None:
+            os.close(self._temporary_fd)
+            self._temporary_fd = None
         shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _short_temporary(self) -> str:
+        """A path of the directory for temporary files, in which the path of a Unix socket is not too long."""
+        if self._temporary_fd is None:
+            return str(self.temporary)
+        return f"/proc/{os.getpid()}/fd/{self._temporary_fd}"
 
 
 def spark_home() -> str:
