@@ -7,7 +7,7 @@ import msgspec
 
 Phase = Literal["data", "pull", "compute", "push", "wait", "forward", "backward", "exchange", "optimizer"]
 Waits = Literal["never", "every-step", "every-round", "when-ahead"]
-Fact = Literal["has_servers", "has_rounds", "sends_every_parameter"]
+Fact = Literal["has_servers", "has_parameter_servers", "has_rounds", "sends_every_parameter"]
 """A fact because of which a workload can refuse a strategy."""
 
 
@@ -78,6 +78,11 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True):
     None if it cannot be predicted."""
     seldom_exchanging_counterpart: str | None = None
     """The strategy to suggest if the network is too slow for an exchange in every step."""
+
+    @property
+    def has_parameter_servers(self) -> bool:
+        """Whether its servers only hold the parameters. A driver also starts the work of each step."""
+        return self.has_servers and not self.waits_for_task
 
     @property
     def has_rounds(self) -> bool:

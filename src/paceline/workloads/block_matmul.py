@@ -32,8 +32,11 @@ class BlockMatmul(msgspec.Struct, frozen=True, kw_only=True):
 
     def partner_owner(self, i: int, j: int, workers: int) -> int:
         """The worker that stores B[j, i], the partner of A[i, j]."""
-        offset = 0 if self.placement == "colocated" else 1
-        return (self.block_owner(i, j, workers) + offset) % workers
+        return (self.block_owner(i, j, workers) + self._offset) % workers
+
+    def receiver(self, sender: int, workers: int) -> int:
+        """The worker that multiplies the blocks of B that the worker `sender` stores."""
+        return (sender - self._offset) % workers
 
     def pairs_of(self, worker: int, workers: int) -> list[tuple[int, int]]:
         """The (i, j) of the blocks A[i, j] that this worker stores and multiplies."""
@@ -48,6 +51,10 @@ class BlockMatmul(msgspec.Struct, frozen=True, kw_only=True):
         random = np.random.default_rng([seed, ord(matrix), row, column])
         # No value is negative, so no terms cancel and the trace can be checked to many digits for any seed.
         return random.random((self.side, self.side), _DTYPE)
+
+    @property
+    def _offset(self) -> int:
+        return 0 if self.placement == "colocated" else 1
 
     def _pairs(self) -> list[tuple[int, int]]:
         return [divmod(number, self.blocks) for number in range(self.blocks**2)]

@@ -17,7 +17,7 @@ def _workload(placement: Literal["colocated", "scattered"], summary: str) -> Wor
         blocks=BlockMatmul(blocks=6, side=1_000, placement=placement),
         dataset="none",
         train_examples=0,
-        refused={"has_servers": _NO_SERVER, "has_rounds": _NO_ROUNDS},
+        refused={"has_parameter_servers": _NO_SERVER, "has_rounds": _NO_ROUNDS},
     )
 
 

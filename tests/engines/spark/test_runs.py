@@ -117,7 +117,6 @@ def test_python_of_executors_finds_its_modules_in_no_archive(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("workload", "reason"),
     [
-        ("matmul", "use tensorflow, torch (spark trains models and has no product of matrices in blocks)"),
         ("lenet", "use tensorflow, torch (spark has no layer AveragePool or Conv or Flatten)"),
     ],
 )

@@ -14,14 +14,22 @@ MS = 1_000_000
 TASKS = ("w0", "w1")
 
 
-def marks() -> StepMarks:
+def marks(*, exchange_first: bool = False) -> StepMarks:
     """A step from 0 to 100 ms; the job was submitted after 10 ms. The time of day is the monotonic clock plus 1 s."""
-    return StepMarks(step=4, update=5, start_ns=0, broadcast_ns=10 * MS, end_ns=100 * MS, wall_offset_ns=1_000 * MS)
+    return StepMarks(
+        step=4,
+        update=5,
+        start_ns=0,
+        broadcast_ns=10 * MS,
+        end_ns=100 * MS,
+        wall_offset_ns=1_000 * MS,
+        exchange_first=exchange_first,
+    )
 
 
-def task(partition: int, launch_ms: int, finish_ms: int, **metrics: int) -> TaskRecord:
+def task(partition: int, launch_ms: int, finish_ms: int, stage: int = 7, **metrics: int) -> TaskRecord:
     return TaskRecord(
-        stage=7,
+        stage=stage,
         partition=partition,
         executor=str(partition),
         launch_ms=1_000 + launch_ms,

@@ -2,48 +2,31 @@
 
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from paceline.data.batches import Array
 from paceline.engines.spark.driver_model import DriverModel
-from paceline.engines.spark.event_log import EMPTY_TASK, GROUP
+from paceline.engines.spark.event_log import GROUP
 from paceline.engines.spark.gradient_task import (
-    EmptyTask,
     FirstRows,
     GradientTask,
     Part,
     RowsPart,
     RowsTask,
-    Share,
     add_parts,
     add_rows_parts,
 )
 from paceline.engines.spark.lineage import Lineage
 from paceline.engines.spark.reporter import wall_offset_ns
+from paceline.engines.spark.step_result import BspStep
 from paceline.engines.spark.step_times import StepMarks
+from paceline.engines.spark.warm_up import WARM_UP_JOBS, run_empty_tasks
 from paceline.recording.recorder import clock_ns
 from paceline.train.block_optimizer import BlockOptimizer, clip_vector, sections_of
 from paceline.train.checkpoint import TrainingState
 from paceline.train.context import TaskContext
 from paceline.train.strategy import Exchanged
 from paceline.workloads.parameters import views
-
-_EMPTY_JOBS = 5
-"""Jobs that measure what it costs to start a task."""
-_WARM_UP_JOBS = 5
-"""Jobs before the barrier: the first loads the data and starts Python, the others are compiled by the JVM meanwhile."""
-
-
-class BspStep(msgspec.Struct, frozen=True, kw_only=True):
-    group: str
-    marks: StepMarks
-    shares: list[Share]
-
-    @property
-    def loss(self) -> float:
-        """Mean over the examples of all workers."""
-        return float(np.mean([share.loss for share in self.shares]))
 
 
 class BspSgd(DriverModel):
@@ -65,13 +48,9 @@ class BspSgd(DriverModel):
 
     def warm_up(self) -> None:
         """Load the data in the executors and compile what a step needs; changes nothing."""
-        for number in range(_WARM_UP_JOBS):
+        for number in range(WARM_UP_JOBS):
             self._aggregate(f"warm-up-{number}", self.first_step)
-        for _ in range(_EMPTY_JOBS):
-            values = self._spark.broadcast(None)
-            self._spark.setLocalProperty(GROUP, EMPTY_TASK)
-            self._partitions.mapPartitionsWithIndex(EmptyTask(values)).collect()
-            values.destroy()
+        run_empty_tasks(self._spark, self._partitions)
 
     def step(self, number: int) -> BspStep:
         group = f"step-{number}"

@@ -107,6 +107,10 @@ def settings(job: Job, home: SparkHome, master: str) -> dict[str, str]:
         "spark.eventLog.rolling.enabled": "true",
         "spark.eventLog.rolling.maxFileSize": "10m",
         "spark.executor.extraJavaOptions": " ".join(compiler_options(job)),
+        # The numbers that are exchanged hardly become shorter. What an executor reads from another one goes through
+        # the network also if both are on one machine, as on the hosts that it stands for.
+        "spark.shuffle.compress": "false",
+        "spark.shuffle.readHostLocalDisk": "false",
         "spark.authenticate": "false",
     }
     if own_cluster:

@@ -19,6 +19,7 @@ DESCRIPTOR = Engine(
     "to everyone who reaches these addresses: they show the cluster and accept no commands.",
     layers=frozenset({"Dense", "Dropout", "Relu", "Sigmoid", "SparseLinear", "Tanh"}),
     options=frozenset({"master", "executor_memory", "driver_memory", "lineage"}),
+    multiplies_blocks=True,
     workers_rejoin=True,
     any_optimizer=True,
     clips_across_servers=True,

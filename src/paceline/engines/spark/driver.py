@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from paceline.engines.spark.block_product import BlockProduct
 from paceline.engines.spark.bsp_sgd import BspSgd, RowsBspSgd
 from paceline.engines.spark.cluster import (
     MASTER_ADDRESS,
@@ -38,11 +39,14 @@ _ITERATIONS_PER_CALL = 10
 _NOT_MEASURED = ("CPU, memory, network and disk of the executors: the cluster is not the run's own",)
 
 
-def _bsp_sgd(context: TaskContext, spark: Any) -> BspSgd:
+def _bsp(context: TaskContext, spark: Any) -> BspSgd | BlockProduct:
+    if context.workload.blocks:
+        return BlockProduct(context, spark, context.workload.blocks)
     return (RowsBspSgd if context.model.by_rows else BspSgd)(context, spark)
 
 
-_PROGRAMS: dict[str, Callable[[TaskContext, Any], BspSgd | Lbfgs]] = {"bsp-sgd": _bsp_sgd, "lbfgs": Lbfgs}
+Program = BspSgd | BlockProduct | Lbfgs
+_PROGRAMS: dict[str, Callable[[TaskContext, Any], Program]] = {"bsp-sgd": _bsp, "lbfgs": Lbfgs}
 
 
 def run(context: TaskContext) -> Outcome:
@@ -105,15 +109,19 @@ def _train(context: TaskContext, channel: DriverChannel, spark: Any, events: Eve
         _steps(context, program, reporter, chief, outcome)
     reporter.finish(spark)
     chief.finish(outcome)
+    if isinstance(program, BlockProduct):
+        outcome.value = program.trace
     startup = {"cluster_start_s": (up_ns - begun_ns) / 1e9, "warm_up_s": (warm_ns - up_ns) / 1e9}
     outcome.details = {**details_of(spark), **startup, **reporter.details(), **program.details()}
     outcome.not_measured = _NOT_MEASURED if "master" in context.job.options else ()
     for index, task in enumerate(task_names(WORKER, context.job.workers)):
-        channel.send(task, Done(_outcome_of(task, index, outcome, program)))
+        channel.send(task, Done(_outcome_of(task, index, outcome, program, reporter)))
     return outcome
 
 
-def _steps(context: TaskContext, program: BspSgd, reporter: StepReporter, chief: Chief, outcome: Outcome) -> None:
+def _steps(
+    context: TaskContext, program: BspSgd | BlockProduct, reporter: StepReporter, chief: Chief, outcome: Outcome
+) -> None:
     limit = context.job.update_limit
     for number in itertools.count(program.first_step):
         step = program.step(number)
@@ -154,14 +162,16 @@ def _iterate(
             return
 
 
-def _outcome_of(task: str, index: int, outcome: Outcome, program: BspSgd | Lbfgs) -> Outcome:
+def _outcome_of(task: str, index: int, outcome: Outcome, program: Program, reporter: StepReporter) -> Outcome:
     """What a worker reports: the chief everything, the others what concerns every worker."""
     if isinstance(program, Lbfgs):
         made = outcome.updates - program.first_step
         common = msgspec.structs.replace(outcome, examples=made * program.examples // program.workers)
     else:
-        moved = program.exchanged[index]
-        common = msgspec.structs.replace(outcome, sent_bytes=moved.sent, received_bytes=moved.received)
+        moved, fetched = program.exchanged[index], reporter.fetched_bytes[task]
+        common = msgspec.structs.replace(
+            outcome, sent_bytes=moved.sent, received_bytes=moved.received + fetched, fetched_bytes=fetched
+        )
     if task == CHIEF:
         return common
     return msgspec.structs.replace(
@@ -169,6 +179,7 @@ def _outcome_of(task: str, index: int, outcome: Outcome, program: BspSgd | Lbfgs
         loss=None,
         accuracy=None,
         auc=None,
+        value=None,
         reached=None,
         reached_ns=0,
         reached_update=0,

@@ -36,7 +36,8 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     getting_result_ms: int = 0
     fetch_wait_ms: int = 0
     result_bytes: int = 0
-    shuffle_bytes: int = 0
+    fetched_bytes: int = 0
+    """Read from the shuffle files of other executors."""
     between_ms: int = 0
     """If several tasks are counted as one: the time between them."""
 
@@ -168,5 +169,5 @@ def _task_record(event: dict[str, Any], cpus: int) -> TaskRecord:
         getting_result_ms=info["Finish Time"] - getting if getting else 0,
         fetch_wait_ms=read.get("Fetch Wait Time", 0),
         result_bytes=metrics.get("Result Size", 0),
-        shuffle_bytes=read.get("Remote Bytes Read", 0) + read.get("Local Bytes Read", 0),
+        fetched_bytes=read.get("Remote Bytes Read", 0),
     )

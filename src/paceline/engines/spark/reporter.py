@@ -1,7 +1,7 @@
 """Sends to every worker what Spark measured of its steps, once Spark's listener has written it."""
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +27,8 @@ class StepReporter:
         self._ended: dict[str, JobRecord] = {}
         self._result_bytes = self._gc_ms = 0
         self._start_cost_ns = 0
+        self.fetched_bytes: Counter[str] = Counter()
+        """Blocks of matrices that each worker has read from other executors."""
 
     def read_warm_up(self, spark: Any) -> None:
         """Find out from the jobs before the barrier what it costs to start a task."""
@@ -70,6 +72,7 @@ class StepReporter:
         self._result_bytes += sum(task.result_bytes for task in job.tasks)
         self._gc_ms += sum(task.gc_ms for task in job.tasks)
         step = account(marks, job, shares, self._tasks, self._start_cost_ns)
+        self.fetched_bytes.update(step.fetched_bytes)
         for task, times in step.workers.items():
             self._channel.send(task, Steps([times]))
         self._recorder.write(RecordKind.SERVE, marks.start_ns, step.driver_ns)

@@ -9,9 +9,12 @@ wait     until the scheduler and the executor have started the task, and from it
          update. What it costs an executor to start a task, such as deserialisation and passing it to Python, is known
          from tasks that do nothing.
 GC       garbage collection that is part of none of these
+
+If the stages before the last one only exchange data, `pull` lasts from the start of the first task until the function
+of the last one has what it needs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
@@ -36,6 +39,9 @@ class StepMarks(msgspec.Struct, frozen=True, kw_only=True):
     """When the update was made."""
     wall_offset_ns: int
     """Time of day less monotonic clock."""
+    exchange_first: bool = False
+    """Whether the last stage of the job computes and the others exchange data before it. If not, the first stage
+    computes."""
 
     def own_ns(self, wall_ms: int) -> int:
         """A time of day on the monotonic clock, within the step."""
@@ -53,6 +59,8 @@ class StepAccount(msgspec.Struct, frozen=True, kw_only=True):
     workers: dict[str, StepTimes]
     driver_ns: int
     """How long the driver worked while no task of the step did."""
+    fetched_bytes: dict[str, int]
+    """What the task that computed read from the shuffle files of other executors, by worker."""
 
 
 def start_cost_ns(empty: Sequence[TaskRecord]) -> int:
@@ -67,8 +75,9 @@ def account(
     marks: StepMarks, job: JobRecord, shares: Sequence[Share], tasks: Sequence[str], start_cost_ns: int = 0
 ) -> StepAccount:
     """The times of each task's step. `tasks` are the names of all workers, by their number."""
-    first_stage = min((task.stage for task in job.tasks), default=0)
-    first = {task.partition: task for task in job.tasks if task.stage == first_stage}
+    stages = sorted({task.stage for task in job.tasks}) or [0]
+    computing = stages[-1] if marks.exchange_first else stages[0]
+    first = {task.partition: task for task in job.tasks if task.stage == computing}
     by_worker: dict[str, Share] = {}
     without_own: list[Share] = []
     for share in shares:
@@ -80,23 +89,41 @@ def account(
             by_worker[worker] = share
     # A slow executor is late to take its task and to report the end. What it needs beyond the others is its own time.
     costs = StartCosts(start_cost_ns, min((task.scheduler_ms for task in first.values()), default=0) * _MS)
-    workers = {}
+    workers: dict[str, StepTimes] = {}
+    fetched: dict[str, int] = {}
     for worker in tasks:
         own = by_worker.get(worker)
         if own is None:
             loss = without_own.pop(0).loss if without_own else float("nan")
             workers[worker] = StepTimes(marks.step, marks.update, loss, marks.start_ns, marks.end_ns)
         else:
-            workers[worker] = _worker_times(marks, first.get(own.worker), _later(job, first, own.worker), own, costs)
+            task = first.get(own.worker)
+            others = _other_stages(job, task)
+            times = _worker_times(marks, task, [] if marks.exchange_first else others, own, costs)
+            workers[worker] = _with_exchange(times, marks, others, costs) if marks.exchange_first else times
+            fetched[worker] = task.fetched_bytes if task else 0
     last_finish = max((marks.own_ns(task.finish_ms) for task in job.tasks), default=marks.end_ns)
     driver_ns = (marks.broadcast_ns - marks.start_ns) + (marks.end_ns - last_finish)
-    return StepAccount(workers=workers, driver_ns=driver_ns)
+    return StepAccount(workers=workers, driver_ns=driver_ns, fetched_bytes=fetched)
 
 
-def _later(job: JobRecord, first: Mapping[int, TaskRecord], index: int) -> list[TaskRecord]:
-    """The tasks of later stages on the executor that computed this share."""
-    own = first.get(index)
+def _other_stages(job: JobRecord, own: TaskRecord | None) -> list[TaskRecord]:
+    """The tasks of other stages on the executor that computed this share."""
     return [task for task in job.tasks if own and task.stage != own.stage and task.executor == own.executor]
+
+
+def _with_exchange(times: StepTimes, marks: StepMarks, exchange: Sequence[TaskRecord], costs: StartCosts) -> StepTimes:
+    """The times of a worker whose exchange ran in tasks before the one that computes: `pull` begins with them."""
+    if not exchange:
+        return times
+    launched = max(marks.broadcast_ns, marks.own_ns(min(task.launch_ms for task in exchange)))
+    started = min(launched + costs.executor_ns, times.launch_ns)
+    return msgspec.structs.replace(
+        times,
+        launch_ns=started,
+        pull_ns=times.pull_ns + times.launch_ns - started,
+        scheduler_ns=started - marks.broadcast_ns + costs.scheduler_ns,
+    )
 
 
 def _worker_times(
