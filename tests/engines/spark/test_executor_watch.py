@@ -4,10 +4,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 pytest.importorskip("pyspark")
 
+from paceline.engines.spark import executor_watch
 from paceline.engines.spark.executor_ends import ExecutorEnds, describe_code, first_error, is_out_of_memory
 from paceline.engines.spark.executor_watch import (
     ENDS_IN_A_ROW,
@@ -15,8 +17,11 @@ from paceline.engines.spark.executor_watch import (
     Executor,
     ExecutorAbsence,
     ExecutorLosses,
+    ExecutorWatch,
     first_lost,
 )
+from paceline.engines.spark.java_errors import JavaError
+from paramserver.running_server import JOB
 
 KILLED = "exit code 137 (killed by SIGKILL)"
 OUT_OF_MEMORY = "exit code 52 (out of memory)"
@@ -68,6 +73,22 @@ def test_the_first_cause_is_that_of_the_executors_that_were_lost_last() -> None:
     there = Executor(7, 0, "")
     assert first_lost([second, old, there, first]) == "the first: Worker shutting down"
     assert first_lost([]) == first_lost([Executor(1, 5, "")]) == "Spark does not say why"
+
+
+@pytest.mark.parametrize(("why", "memory"), [(OUT_OF_MEMORY, True), (None, False)])
+def test_tasks_that_an_executor_refuses_while_it_ends_are_told_as_its_lack_of_memory(
+    why: str | None, memory: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(executor_watch, "_END_S", 0.0)
+    refused = "Task rejected from java.util.concurrent.ThreadPoolExecutor@25f[Shutting down, pool size = 1]"
+    job = msgspec.structs.replace(JOB, workers=2, options={"executor_memory": "560m"})
+    watch = ExecutorWatch(job, lambda: None)
+    if why:
+        watch.ended("w0", why)
+    message = "ran out of memory with a heap of 560 MiB" if memory else "rejected"
+    with pytest.raises(JavaError, match=message), watch.named_errors():
+        raise JavaError(refused)
+    watch.close()
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ WAIT_S = 20.0
 """How long a cluster that is not the run's own may have no executor."""
 _POLL_S = 1.0
 _TOGETHER_MS = 10_000
+_IS_ENDING, _END_S = "ThreadPoolExecutor", 5.0
 
 
 class ExecutorLosses:
@@ -90,12 +91,15 @@ class ExecutorWatch:
         self._ends: queue.SimpleQueue[tuple[str, str] | None] = queue.SimpleQueue()
         self._spark: Any = None
         self._completed = 0
+        self._out_of_memory = threading.Event()
         self.reason: str | None = None
         self._thread = threading.Thread(target=self._run, name="executor-watch", daemon=True)
         self._thread.start()
 
     def ended(self, task: str, why: str) -> None:
         """A worker of the run's own cluster reports that its executor has ended."""
+        if is_out_of_memory(why):
+            self._out_of_memory.set()
         self._ends.put((task, why))
 
     def begin(self, spark: Any) -> None:
@@ -112,6 +116,9 @@ class ExecutorWatch:
         try:
             yield
         except Exception as error:
+            if self.reason is None and _IS_ENDING in str(error) and self._out_of_memory.wait(_END_S):
+                # The executor has begun to end, and refuses tasks until it has.
+                self.reason = out_of_memory(self._job, in_executor=True)
             if self.reason is None:
                 raise
             raise JavaError(self.reason) from error
