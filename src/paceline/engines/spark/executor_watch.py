@@ -17,8 +17,9 @@ from paceline.train.context import Job
 
 ENDS_IN_A_ROW = 3
 """The executors of every worker must have ended this often, and no task have succeeded meanwhile."""
-WAIT_S = 20.0
-"""How long a cluster that is not the run's own may have no executor."""
+WAIT_S = 6.0
+"""How long a cluster that is not the run's own may have no executor: less than a worker may be without a step before
+the run ends as stuck, which would not name the cause."""
 _POLL_S = 1.0
 _TOGETHER_MS = 10_000
 _IS_ENDING, _END_S = "ThreadPoolExecutor", 5.0
