@@ -1,6 +1,7 @@
 """A Spark worker with its executor: the task starts both and records what the driver reports about the steps."""
 
 import subprocess
+import threading
 from contextlib import suppress
 
 import msgspec
@@ -15,10 +16,11 @@ from paceline.errors import PeersGone, RunError
 from paceline.plan.roles import SERVER, task_name
 from paceline.recording.layout import RecordKind
 from paceline.recording.recorder import Recorder, clock_ns
-from paceline.train.context import Outcome, TaskContext
+from paceline.train.context import Outcome, Rendezvous, TaskContext
 from paceline.train.flops_probe import operations_per_cpu_s
 
 _WORKER_OVERHEAD_MIB = 64
+_POLL_S = 0.1
 _JOIN_NS = 30_000_000_000
 """How long a worker that is restarted alone waits for its executor before it counts as back."""
 
@@ -48,13 +50,20 @@ def _run(context: TaskContext) -> Outcome:
             home, process = _start_worker(context, driver[MASTER_ADDRESS])
             ends = ExecutorEnds(home)
             outcome = _wait_for_executor(context.recorder, channel, process, ends)
-        context.rendezvous.start_together()
-        started = clock_ns()
+        barrier = Barrier(context.rendezvous)
+        while not barrier.opened_ns:
+            # The driver loads the data meanwhile, and the executor may fail.
+            if outcome:
+                barrier.join(_POLL_S)
+            else:
+                outcome = _receive(context.recorder, channel)
+            if process and ends:
+                _check(process, ends, channel)
         while outcome is None:
             outcome = _receive(context.recorder, channel)
             if process and ends:
                 _check(process, ends, channel)
-        outcome.started_ns, outcome.operations_per_cpu_s = started, flops
+        outcome.started_ns, outcome.operations_per_cpu_s = barrier.opened_ns, flops
         return outcome
     finally:
         if process:
@@ -62,6 +71,33 @@ def _run(context: TaskContext) -> Outcome:
         if home:
             home.remove()
         channel.close()
+
+
+class Barrier:
+    """Waits in a thread until all tasks are ready, so that this one can go on to receive messages."""
+
+    def __init__(self, rendezvous: Rendezvous) -> None:
+        self._rendezvous, self._opened_ns = rendezvous, 0
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._wait, name="barrier", daemon=True)
+        self._thread.start()
+
+    def join(self, timeout_s: float) -> None:
+        self._thread.join(timeout_s)
+
+    @property
+    def opened_ns(self) -> int:
+        """When all tasks were ready; 0 if they are not yet."""
+        if self._error:
+            raise self._error
+        return self._opened_ns
+
+    def _wait(self) -> None:
+        try:
+            self._rendezvous.start_together()
+            self._opened_ns = clock_ns()
+        except BaseException as error:
+            self._error = error
 
 
 def _start_worker(context: TaskContext, master: str) -> "tuple[SparkHome, subprocess.Popen[bytes]]":
