@@ -12,6 +12,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
 import paceline
 from ground_truth.cases import BY_NAME, CASES, Case
@@ -25,8 +26,8 @@ RECORDED = Path(__file__).with_name("recorded")
 
 
 def run(case: Case, runs: Path) -> Result:
-    os.environ.update(case.env)
-    (result,) = paceline.run(**case.spec, runs=str(runs), name=case.name, check=False)
+    with patch.dict(os.environ, case.env):
+        (result,) = paceline.run(**case.spec, runs=str(runs), name=case.name, check=False)
     return result
 
 
