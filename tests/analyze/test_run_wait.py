@@ -1,5 +1,6 @@
 """The time that tasks waited for a core is known in every window, whenever the agent read the counter."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import polars as pl
@@ -12,7 +13,7 @@ from paceline.analyze.run_wait import spread_run_wait
 from paceline.store.tables import SAMPLES_SCHEMA
 
 
-def samples(counters: dict[str, list[float | None]]) -> pl.DataFrame:
+def samples(counters: Mapping[str, Sequence[float | None]]) -> pl.DataFrame:
     """Samples of one host, ten per second, with these values of the counter of each task."""
     rows = []
     for number in range(len(next(iter(counters.values())))):
@@ -55,7 +56,7 @@ def test_without_spreading_a_second_between_two_readings_would_have_no_waiting()
 
 
 def test_waiting_begins_at_most_a_gap_between_readings_before_it_is_seen() -> None:
-    values: list[float | None] = [0.0] * 50 + [1.0] * 10
+    values = [0.0] * 50 + [1.0] * 10
     spread = waited(spread_run_wait(samples({"w0": values})))
     assert spread[:31] == [0.0] * 31
     assert spread[40] == pytest.approx(0.5)
