@@ -185,13 +185,14 @@ class ParameterServerWorker:
 
     def _read_parameter(self, number: int) -> Any:
         variable = self._variables[number]
-        if number == 0 and self._model.by_rows:
-            with tf.device(ps_device(self._parameter_servers[0])):
+        # `read_value` adds an identity op, which is on the worker by default: the value would be sent there, and back.
+        with tf.device(ps_device(self._parameter_servers[number])):
+            if number == 0 and self._model.by_rows:
                 indices = self._row_indices()
                 rows = tf.raw_ops.ResourceGather(resource=variable.handle, indices=indices, dtype=tf.float32)
                 rows.set_shape([self._job.batch, self._model.by_rows.nonzeros])
                 return rows
-        return variable.read_value()
+            return variable.read_value()
 
     def _row_indices(self) -> Any:
         """The indices of the rows that the batch uses, on the current device."""
