@@ -20,7 +20,8 @@ _FLUSH_NS = 50_000_000
 _MOST_STEPS = 64
 
 Event = tuple[int, int, int, Any]
-"""Its kind, its time, the phase before, and a value. Kinds are COMPUTED, a phase that begins, and ~phase where it ends.
+"""The kind of the event, its time, the phase before it, and a value. The kind is COMPUTED, the number of a phase that
+begins, or its bitwise complement where the phase ends.
 
 The value is the number of examples of a forward pass and of a batch that was loaded (None: no batch was), and of a
 backward pass the arguments for `add_loss` (None: the loss is not known).

@@ -111,7 +111,7 @@ class LossOfBatches:
 
 
 def batches_of_fit(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Batches:
-    """Of a data set the number of examples is not known here, and of other iterables not even that of a batch."""
+    """The batches of `fit`. Only arrays tell the number of examples, only arrays and data sets that of a batch."""
     data = kwargs.get("x", args[0] if args else None)
     given = kwargs.get("batch_size", args[2] if len(args) > 2 else None)
     while isinstance(data, list | tuple | dict) and data:

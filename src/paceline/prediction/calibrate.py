@@ -47,7 +47,7 @@ _PHASE_SPREAD = 0.1
 _TRACED_SPREAD = 0.25
 """The same if it is known only from traces of a few steps."""
 _MUCH = 0.5
-"""Part of a CPU limit from which on it lengthens the compute phase."""
+"""If the tasks of a host use more than this part of its CPU limit, the limit makes their compute phases longer."""
 _LARGE_NOISE = 0.6
 """With a larger spread between steps, their mean time says nothing about their CPU time."""
 _DISTURBED_SPREAD = 0.3

@@ -18,8 +18,8 @@ from paceline.train.context import Job
 ENDS_IN_A_ROW = 3
 """The executors of every worker must have ended this often, and no task have succeeded meanwhile."""
 WAIT_S = 6.0
-"""How long a cluster that is not the run's own may have no executor: less than a worker may be without a step before
-the run ends as stuck, which would not name the cause."""
+"""The run fails if a cluster that is not its own has no executor for this long. The watchdog would end the run later,
+as stuck, and would not name the cause."""
 _POLL_S = 1.0
 _TOGETHER_MS = 10_000
 _IS_ENDING, _END_S = "ThreadPoolExecutor", 5.0
@@ -57,7 +57,7 @@ class ExecutorAbsence:
         self._none_since_s: float | None = None
 
     def seen(self, executors: int, now_s: float) -> bool:
-        """`executors` are there now; returns whether the run has failed."""
+        """Take in how many executors there are now; returns whether the run has failed."""
         self._had_any = self._had_any or executors > 0
         if executors or not self._had_any:
             self._none_since_s = None
